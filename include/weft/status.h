@@ -1,0 +1,92 @@
+/* weft/status.h - status codes, the error sentence of this thread, logging, and the allocator hook.
+ *
+ * Functions that do something return weft_status. The code is for programs; the sentence, with the
+ * numbers in it, is for people: weft_error_message(). The library prints nothing and never ends the
+ * process.
+ */
+#ifndef WEFT_STATUS_H
+#define WEFT_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define WEFT_API __declspec(dllexport)
+#else
+#define WEFT_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum weft_status {
+    WEFT_OK = 0,
+    WEFT_E_SHAPE,       /* shapes, ranks or axes that do not fit */
+    WEFT_E_DTYPE,       /* a dtype that the operation does not take */
+    WEFT_E_VALUE,       /* any other argument out of its range */
+    WEFT_E_INDEX,       /* an index outside its axis, found on the host or on the device */
+    WEFT_E_UNSUPPORTED, /* right, but not possible on this device or in this build */
+    WEFT_E_OOM,         /* out of host or device memory */
+    WEFT_E_DEVICE_INIT, /* a device could not be opened */
+    WEFT_E_DEVICE_LOST, /* a device went away while in use */
+    WEFT_E_TIMEOUT,     /* a bounded wait ran out */
+    WEFT_E_FORMAT,      /* a file that breaks its format */
+    WEFT_E_IO,          /* the operating system refused a read or write */
+    WEFT_E_CONTEXT,     /* handles of different contexts, or a NULL where a handle is required */
+    WEFT_E_NONFINITE,   /* NaN or infinity where the caller asked to be told */
+    WEFT_E_CANCELLED,   /* a cancel or progress callback asked to stop */
+    WEFT_E_INTERNAL,    /* a fault of weft itself */
+    WEFT_STATUS_COUNT
+} weft_status;
+
+/* The name of a code, such as "WEFT_E_SHAPE"; "WEFT_E_UNKNOWN" for a number that is none. */
+WEFT_API const char *weft_status_name(weft_status status);
+
+/* The sentence of the last failure on this thread; "" before the first. Borrowed: valid until the
+ * next failure on this thread. */
+WEFT_API const char *weft_error_message(void);
+
+typedef enum weft_log_level {
+    WEFT_LOG_ERROR = 0,
+    WEFT_LOG_WARN,
+    WEFT_LOG_INFO,
+    WEFT_LOG_DEBUG
+} weft_log_level;
+
+typedef void (*weft_log_fn)(void *user, weft_log_level level, const char *message);
+
+/* Send messages of `level` and more urgent ones to `fn`; NULL switches logging off (the default). */
+WEFT_API void weft_set_log(weft_log_fn fn, void *user, weft_log_level level);
+
+/* Host memory comes from here. `realloc(user, NULL, n)` allocates; `free(user, NULL)` does nothing.
+ * Large tensor buffers of the CPU device are mapped from the operating system and do not pass here. */
+typedef struct weft_allocator {
+    void *(*realloc)(void *user, void *ptr, size_t size_bytes);
+    void (*free)(void *user, void *ptr);
+    void *user;
+} weft_allocator;
+
+/* Install an allocator before any other call of the library; NULL restores malloc.
+ * Errors: WEFT_E_VALUE when weft already holds memory. */
+WEFT_API weft_status weft_set_allocator(const weft_allocator *allocator);
+
+/* For parts built on the public interface (models, plug-ins, bindings): store the sentence for this
+ * thread and return `status`; memory through the hook (NULL on failure, with the sentence set; ptr
+ * NULL allocates, and stays valid on failure). */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+WEFT_API weft_status weft_fail(weft_status status, const char *format, ...);
+WEFT_API void *weft_realloc(void *ptr, size_t size_bytes);
+WEFT_API void weft_free(void *ptr); /* NULL is a no-op */
+
+/* Progress of a long call: `done` of `total` units (total 0: unknown). Return false to cancel: the
+ * call then fails with WEFT_E_CANCELLED and everything it was given goes on working. */
+typedef bool (*weft_progress_fn)(void *user, const char *phase, uint64_t done, uint64_t total);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
