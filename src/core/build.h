@@ -50,8 +50,10 @@ static inline bool wf_same_shape(const wf_view *a, const wf_view *b)
 {
     return a->rank == b->rank && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
-/* Row-major view of a shape whose count is known to fit. */
-void wf_view_rows(int rank, const int64_t *shape, wf_view *out);
+/* A node of the shape of a view. */
+wf_node *wf_node_like(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, const wf_view *shape);
+/* A handle whose view the caller fills in; NULL on OOM, and then a fresh node is gone. */
+weft_tensor *wf_tensor_begin(weft_ctx *ctx, wf_node *node);
 
 /* Converts the operand: folds constants and run-time scalars, else a CAST node, whose view is written
  * to `room`. The dtypes are plain, or from a block type to a float. Errors: OOM; the operand is unchanged. */

@@ -103,14 +103,13 @@ static weft_status prepare(weft_ctx *ctx, attention *a, weft_tensor *q, weft_ten
 static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_opts *opts, weft_dtype dtype,
                        wf_view *result)
 {
-    wf_view_rows(4, (int64_t[]){a->B, a->Tq, a->Hq, a->D}, result); /* a permutation of q: the count fits */
     const wf_arg *inputs[5] = {&a->q, &a->k, &a->v};
     int n_in = 3;
     if (a->mask.node)
         inputs[n_in++] = &a->mask;
     if (a->kv_len.node)
         inputs[n_in++] = &a->kv_len;
-    wf_node *n = wf_node_new(ctx, WF_OP_SDPA, dtype, n_in, 4, result->shape);
+    wf_node *n = wf_node_new(ctx, WF_OP_SDPA, dtype, n_in, 4, (int64_t[]){a->B, a->Tq, a->Hq, a->D});
     if (!n)
         return NULL;
     for (int i = 0; i < n_in; i++)
@@ -119,6 +118,7 @@ static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_o
     n->attrs.sdpa.causal = opts && opts->is_causal;
     n->attrs.sdpa.has_mask = a->mask.node != NULL;
     n->attrs.sdpa.has_kv_len = a->kv_len.node != NULL;
+    wf_view_contiguous("scaled_dot_product_attention", 4, n->shape, result); /* as many as q has */
     int64_t extent = result->shape[1], stride = result->strides[1];
     result->shape[1] = result->shape[2];
     result->strides[1] = result->strides[2];

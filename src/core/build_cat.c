@@ -75,7 +75,7 @@ static weft_status join(weft_ctx *ctx, part *parts, int first, int n, int to, in
     node->attrs.index.axis = axis;
     for (int i = first; i < first + n; i++)
         parts[i].arg.node = NULL;
-    wf_view_rows(node->rank, node->shape, &parts[to].view);
+    wf_view_rows(node->rank, node->shape, &parts[to].view); /* the whole was checked */
     parts[to].arg = (wf_arg){node, &parts[to].view};
     return WEFT_OK;
 }

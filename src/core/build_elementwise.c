@@ -72,7 +72,7 @@ static weft_status binary_dtypes(wf_op op, const char *who, const weft_tensor *a
 static weft_status make(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n, const wf_arg *args, const wf_view *shape,
                         wf_node **out)
 {
-    wf_node *node = wf_node_new(ctx, op, dtype, n, shape->rank, shape->shape);
+    wf_node *node = wf_node_like(ctx, op, dtype, n, shape);
     if (!node)
         return WEFT_E_OOM;
     for (int i = 0; i < n; i++) {

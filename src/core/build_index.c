@@ -70,7 +70,7 @@ weft_tensor *weft_embedding(weft_tensor *w, weft_tensor *ids)
 /* The node of a gather whose operands were checked. x is cut to the index on all axes but one. */
 static wf_node *gather_node(weft_ctx *ctx, wf_arg x, int axis, wf_arg index)
 {
-    wf_node *n = wf_node_new(ctx, WF_OP_GATHER, (weft_dtype)x.node->dtype, 2, index.view->rank, index.view->shape);
+    wf_node *n = wf_node_like(ctx, WF_OP_GATHER, (weft_dtype)x.node->dtype, 2, index.view);
     if (!n)
         return NULL;
     int64_t shape[WEFT_MAX_RANK];
@@ -171,7 +171,7 @@ weft_tensor *weft_slice_update(weft_tensor *dst, weft_tensor *src, int axis, wef
     bool nothing = st == WEFT_OK && wf_view_numel(from.view) == 0;
     if (nothing) {
         r = wf_same_value(dst);
-    } else if (st == WEFT_OK && !(n = wf_node_new(ctx, WF_OP_SLICE_UPDATE, dtype, 3, dst->view.rank, dst->view.shape))) {
+    } else if (st == WEFT_OK && !(n = wf_node_like(ctx, WF_OP_SLICE_UPDATE, dtype, 3, &dst->view))) {
         st = WEFT_E_OOM;
     }
     if (nothing || st != WEFT_OK) {
@@ -206,7 +206,7 @@ static weft_tensor *topk(weft_ctx *ctx, weft_tensor *x, int64_t k, weft_tensor *
     memcpy(shape, x->view.shape, sizeof shape);
     shape[rank - 1] = k;
     wf_view rows, room;
-    wf_view_rows(rank, shape, &rows);
+    wf_view_contiguous("topk", rank, shape, &rows); /* no larger than x */
     wf_arg key = wf_arg_of(x); /* what is compared; the values come from x itself */
     wf_node *index = NULL;
     if (x->node->dtype == WEFT_DTYPE_BOOL)

@@ -162,16 +162,24 @@ static weft_tensor *linear(weft_ctx *ctx, weft_tensor *x, weft_tensor *w, const 
     if (st != WEFT_OK)
         return wf_tensor_error_last(ctx, st);
     int rank = x->view.rank;
-    int64_t shape[WEFT_MAX_RANK];
-    memcpy(shape, x->view.shape, sizeof shape);
-    shape[rank - 1] = w->view.shape[0];
-    wf_view result;
-    st = wf_view_contiguous("linear", rank, shape, &result);
-    wf_node *n = NULL;
-    if (st == WEFT_OK && !(n = wf_node_new(ctx, WF_OP_LINEAR, (weft_dtype)x->node->dtype, bias ? 3 : 2, rank, shape)))
-        st = WEFT_E_OOM;
-    if (st != WEFT_OK)
+    int64_t N = w->view.shape[0], count = N;
+    bool large = false;
+    for (int k = 0; k < rank - 1; k++)
+        large |= __builtin_mul_overflow(count, x->view.shape[k], &count);
+    wf_node *n = wf_node_like(ctx, WF_OP_LINEAR, (weft_dtype)x->node->dtype, bias ? 3 : 2, &x->view);
+    if (!n)
+        return wf_tensor_error_last(ctx, WEFT_E_OOM);
+    n->shape[rank - 1] = N;
+    n->numel = count;
+    if (large || count > WF_MAX_NUMEL) {
+        wf_view unused;
+        st = wf_view_contiguous("linear", rank, n->shape, &unused);
+        n->numel = 0; /* or there is a 0 among the extents */
+    }
+    if (st != WEFT_OK) {
+        wf_node_sink(n);
         return wf_tensor_error_last(ctx, st);
+    }
     wf_node_set_input(n, 0, x->node, &x->view);
     wf_node_set_input(n, 1, w->node, &w->view);
     if (bias)
@@ -179,7 +187,7 @@ static weft_tensor *linear(weft_ctx *ctx, weft_tensor *x, weft_tensor *w, const 
     n->attrs.linear.activation = activation;
     n->attrs.linear.has_bias = bias != NULL;
     n->attrs.linear.act_int8 = opts && opts->act_int8 && w->node->dtype >= WEFT_DTYPE_Q8_0;
-    return wf_tensor_new(ctx, n, &result);
+    return wf_tensor_new(ctx, n, NULL);
 }
 
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, const weft_linear_opts *opts)

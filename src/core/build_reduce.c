@@ -111,7 +111,7 @@ static weft_tensor *reduce(wf_op op, weft_tensor *x, const int *axes, int n_axes
     if (!back)
         return wf_tensor_new(ctx, n, NULL);
     wf_view rows;
-    wf_view_rows(rank, shape, &rows);
+    wf_view_contiguous(who, rank, shape, &rows); /* no larger than x */
     wf_arg whole = {n, &rows};
     if (wf_arg_cast(ctx, &whole, result, &rows) != WEFT_OK) {
         wf_node_sink(n);
@@ -185,7 +185,7 @@ static weft_tensor *row_op(wf_op op, weft_tensor *x, weft_tensor *weight, weft_t
         st = row_vector(who, i == 1 && weight ? "weight" : "bias", ctx, x, x->view.shape[axis], in[i], &args[i], &room[i]);
     }
     wf_node *n = NULL;
-    if (st == WEFT_OK && !(n = wf_node_new(ctx, op, (weft_dtype)x->node->dtype, n_in, x->view.rank, x->view.shape)))
+    if (st == WEFT_OK && !(n = wf_node_like(ctx, op, (weft_dtype)x->node->dtype, n_in, &x->view)))
         st = WEFT_E_OOM;
     if (st != WEFT_OK) {
         for (int i = 1; i < made; i++)

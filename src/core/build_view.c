@@ -34,7 +34,7 @@ static weft_tensor *copy_of(const char *who, weft_tensor *x, const wf_view *as)
     if (wf_node_is_constant(src)) {
         n = wf_full_node(ctx, (weft_dtype)src->dtype, as->rank, as->shape, src->attrs.constant.value);
     } else {
-        n = wf_node_new(ctx, WF_OP_COPY, (weft_dtype)src->dtype, 1, x->view.rank, x->view.shape);
+        n = wf_node_like(ctx, WF_OP_COPY, (weft_dtype)src->dtype, 1, &x->view);
         if (n)
             wf_node_set_input(n, 0, src, &x->view);
     }
@@ -76,9 +76,34 @@ static weft_status resolve_shape(const weft_tensor *x, int rank, const int64_t *
     return wf_fail(WEFT_E_SHAPE, "reshape: %s with %lld elements does not fit %s", from, (long long)have, to);
 }
 
+/* What a model does all the time: a contiguous tensor of a plain dtype, no -1. NULL: not this case. */
+static weft_tensor *reshape_rows(weft_tensor *x, int rank, const int64_t *shape)
+{
+    int64_t full[WEFT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+    if ((unsigned)rank > WEFT_MAX_RANK || x->node->dtype >= WEFT_DTYPE_Q8_0 || (rank > 0 && !shape))
+        return NULL;
+    int64_t count = 1;
+    bool odd = false;
+    for (int k = 0; k < rank; k++) {
+        odd |= shape[k] <= 0 || __builtin_mul_overflow(count, shape[k], &count);
+        full[k] = shape[k];
+    }
+    if (odd || count != wf_view_numel(&x->view) || !wf_view_is_contiguous(&x->view))
+        return NULL;
+    weft_tensor *t = wf_tensor_begin(x->ctx, x->node);
+    if (t) {
+        wf_view_rows(rank, full, &t->view);
+        t->view.offset = x->view.offset;
+    }
+    return t;
+}
+
 static weft_tensor *reshape(weft_tensor *x, int rank, const int64_t *shape)
 {
     wf_view rows, v;
+    weft_tensor *plain = reshape_rows(x, rank, shape);
+    if (plain)
+        return plain;
     weft_status st = resolve_shape(x, rank, shape, &rows);
     if (st != WEFT_OK)
         return wf_tensor_error_last(x->ctx, st);
@@ -109,7 +134,7 @@ weft_tensor *weft_contiguous(weft_tensor *x)
     if (wf_view_is_contiguous(&x->view))
         return wf_leave(ctx, wf_same_value(x));
     wf_view rows;
-    wf_view_rows(x->view.rank, x->view.shape, &rows);
+    wf_view_rows(x->view.rank, x->view.shape, &rows); /* not empty: that is contiguous */
     return wf_leave(ctx, copy_of("contiguous", x, &rows));
 }
 
@@ -119,9 +144,21 @@ weft_tensor *weft_permute(weft_tensor *x, const int *axes)
     if (!wf_enter("permute", 1, &x, &r))
         return r;
     weft_ctx *ctx = x->ctx;
-    wf_view v;
-    weft_status st = wf_view_permute(&x->view, axes, &v);
-    return wf_leave(ctx, view_of("permute", x, st, &v));
+    if (x->node->dtype >= WEFT_DTYPE_Q8_0) {
+        wf_view v;
+        weft_status st = wf_view_permute(&x->view, axes, &v);
+        return wf_leave(ctx, view_of("permute", x, st, &v));
+    }
+    /* In place: a view that is built and then copied is read back before its stores have settled. */
+    r = wf_tensor_begin(ctx, x->node);
+    if (!r)
+        return wf_leave(ctx, wf_tensor_error_last(ctx, WEFT_E_OOM));
+    weft_status st = wf_view_permute(&x->view, axes, &r->view);
+    if (st != WEFT_OK) {
+        weft_tensor_release(weft_keep(r));
+        r = wf_tensor_error_last(ctx, st);
+    }
+    return wf_leave(ctx, r);
 }
 
 weft_tensor *weft_transpose(weft_tensor *x, int axis0, int axis1)

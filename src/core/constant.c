@@ -4,31 +4,6 @@
 
 #include <math.h>
 
-void wf_view_rows(int rank, const int64_t *shape, wf_view *out)
-{
-    out->rank = rank;
-    out->pad_ = 0;
-    out->offset = 0;
-    bool empty = false;
-    for (int k = WEFT_MAX_RANK - 1; k >= rank; k--) {
-        out->shape[k] = 1;
-        out->strides[k] = 0;
-    }
-    int64_t stride = 1;
-    for (int k = rank - 1; k >= 0; k--) {
-        int64_t n = shape[k];
-        out->shape[k] = n;
-        out->strides[k] = n == 1 ? 0 : stride;
-        stride *= n;
-        if (n == 0) {
-            stride = 1; /* the other extents need not have a product that fits */
-            empty = true;
-        }
-    }
-    if (__builtin_expect(empty, 0))
-        memset(out->strides, 0, sizeof out->strides);
-}
-
 /* f64 to bf16 rounded once: f32 rounded to odd keeps what the second rounding must know. */
 static double round_bf16(double v)
 {
@@ -114,9 +89,9 @@ weft_status wf_arg_cast(weft_ctx *ctx, wf_arg *arg, weft_dtype dtype, wf_view *r
         n = scalar_cast(ctx, src, dtype);
         if (!n)
             return WEFT_E_OOM;
-        wf_view_rows(0, NULL, room);
+        wf_view_rows(0, n->shape, room);
     } else {
-        n = wf_node_new(ctx, WF_OP_CAST, dtype, 1, arg->view->rank, arg->view->shape);
+        n = wf_node_like(ctx, WF_OP_CAST, dtype, 1, arg->view);
         if (!n)
             return WEFT_E_OOM;
         wf_node_set_input(n, 0, src, arg->view);

@@ -70,7 +70,8 @@ void wf_storage_release(wf_storage *s)
 
 /* ---- nodes ---- */
 
-wf_node *wf_node_new(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, int rank, const int64_t *shape)
+/* All but the shape. */
+static inline wf_node *begin(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in)
 {
     wf_core_ctx *core = wf_core(ctx);
     wf_node *n = n_in <= WF_NODE_ROOM_MAX ? core->free_nodes[n_in] : NULL;
@@ -87,14 +88,6 @@ wf_node *wf_node_new(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, int ra
     n->n_in = (uint8_t)n_in;
     n->refs = 0;
     n->handles = 0;
-    n->rank = rank;
-    int64_t numel = 1;
-    for (int k = 0; k < WEFT_MAX_RANK; k++) {
-        int64_t extent = k < rank ? shape[k] : 1;
-        n->shape[k] = extent;
-        numel = numel == 0 || extent == 0 ? 0 : numel * extent;
-    }
-    n->numel = numel;
     n->ctx = ctx;
     n->storage = NULL;
     memset(&n->attrs, 0, sizeof n->attrs);
@@ -107,6 +100,37 @@ wf_node *wf_node_new(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, int ra
     for (int i = 0; i < n_in; i++)
         n->in[i].node = NULL;
     core->live_nodes++;
+    return n;
+}
+
+static inline void set_count(wf_node *n)
+{
+    uint64_t numel = 1; /* may wrap on the way to a 0 */
+    for (int k = 0; k < n->rank; k++)
+        numel *= (uint64_t)n->shape[k];
+    n->numel = (int64_t)numel;
+}
+
+wf_node *wf_node_new(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, int rank, const int64_t *shape)
+{
+    wf_node *n = begin(ctx, op, dtype, n_in);
+    if (!n)
+        return NULL;
+    n->rank = rank;
+    for (int k = 0; k < WEFT_MAX_RANK; k++)
+        n->shape[k] = k < rank ? shape[k] : 1;
+    set_count(n);
+    return n;
+}
+
+wf_node *wf_node_like(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, const wf_view *shape)
+{
+    wf_node *n = begin(ctx, op, dtype, n_in);
+    if (!n)
+        return NULL;
+    n->rank = shape->rank;
+    memcpy(n->shape, shape->shape, sizeof n->shape);
+    set_count(n);
     return n;
 }
 

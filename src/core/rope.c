@@ -197,7 +197,7 @@ static weft_status prepare(weft_ctx *ctx, const weft_tensor *x, const weft_rope_
 static wf_node *build(weft_ctx *ctx, weft_tensor *x, const rope *r)
 {
     int n_in = 2 + (r->positions.node != NULL) + (r->offset.node != NULL), at = 2;
-    wf_node *n = wf_node_new(ctx, WF_OP_ROPE, (weft_dtype)x->node->dtype, n_in, x->view.rank, x->view.shape);
+    wf_node *n = wf_node_like(ctx, WF_OP_ROPE, (weft_dtype)x->node->dtype, n_in, &x->view);
     if (!n)
         return NULL;
     wf_view freq;

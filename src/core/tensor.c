@@ -36,25 +36,33 @@ static weft_tensor *take_block(wf_core_ctx *core)
     return t;
 }
 
-weft_tensor *wf_tensor_new(weft_ctx *ctx, wf_node *node, const wf_view *view)
+weft_tensor *wf_tensor_begin(weft_ctx *ctx, wf_node *node)
 {
     weft_tensor *t = take_block(wf_core(ctx));
     if (!t) {
         wf_node_sink(node);
-        return &static_oom;
+        return NULL;
     }
     atomic_init(&t->refs, 1);
     t->status = WEFT_OK;
     t->message = NULL;
     t->ctx = ctx;
     t->node = node;
-    if (view)
-        t->view = *view;
-    else
-        wf_view_rows(node->rank, node->shape, &t->view);
     node->refs++;
     node->handles++;
     wf_scope_adopt(ctx, t);
+    return t;
+}
+
+weft_tensor *wf_tensor_new(weft_ctx *ctx, wf_node *node, const wf_view *view)
+{
+    weft_tensor *t = wf_tensor_begin(ctx, node);
+    if (!t)
+        return &static_oom;
+    if (view)
+        t->view = *view;
+    else if (wf_view_rows(node->rank, node->shape, &t->view) < 0)
+        memset(t->view.strides, 0, sizeof t->view.strides); /* empty, of extents too large to multiply */
     return t;
 }
 
@@ -71,7 +79,8 @@ static weft_tensor *new_error(weft_ctx *ctx, weft_status st, const char *message
         t->message = wf_strdup(message); /* NULL: the status name stands in */
         t->ctx = ctx;
         t->node = NULL;
-        wf_view_rows(0, NULL, &t->view);
+        static const int64_t ones[WEFT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
+        wf_view_rows(0, ones, &t->view);
         wf_scope_adopt(ctx, t);
     }
     wf_unlock(&core->lock);

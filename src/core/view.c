@@ -10,9 +10,6 @@
 
 #include <stdio.h>
 
-/* Counts stay below this, so that a byte count of any dtype and any sum of a few counts fits 63 bits. */
-#define MAX_NUMEL ((int64_t)1 << 58)
-
 static void clear_tail(wf_view *v, int rank)
 {
     v->rank = rank;
@@ -45,7 +42,7 @@ static weft_status check_count(const char *who, const wf_view *v)
     for (int k = 0; k < v->rank; k++) {
         if (v->shape[k] == 0)
             return WEFT_OK;
-        if (!over && (!wf_mul_i64(n, v->shape[k], &n) || n > MAX_NUMEL))
+        if (!over && (!wf_mul_i64(n, v->shape[k], &n) || n > WF_MAX_NUMEL))
             over = true;
     }
     if (!over)
@@ -61,23 +58,16 @@ weft_status wf_view_contiguous(const char *who, int rank, const int64_t *shape, 
         return wf_fail(WEFT_E_SHAPE, "%s: rank %d is outside 0 .. %d", who, rank, WEFT_MAX_RANK);
     if (rank > 0 && !shape)
         return wf_fail(WEFT_E_VALUE, "%s: shape is NULL at rank %d", who, rank);
-    wf_view v;
-    clear_tail(&v, rank);
-    v.offset = 0;
+    int64_t full[WEFT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
     for (int k = 0; k < rank; k++) {
         if (shape[k] < 0)
             return wf_fail(WEFT_E_SHAPE, "%s: extent %lld of axis %d is negative", who, (long long)shape[k], k);
-        v.shape[k] = shape[k];
+        full[k] = shape[k];
     }
-    WF_TRY(check_count(who, &v));
-    int64_t stride = 1;
-    bool empty = false;
-    for (int k = 0; k < rank; k++)
-        empty |= shape[k] == 0;
-    for (int k = rank - 1; k >= 0; k--) {
-        v.strides[k] = empty || shape[k] == 1 ? 0 : stride;
-        if (!empty)
-            stride *= shape[k];
+    wf_view v;
+    if (wf_view_rows(rank, full, &v) < 0) {
+        WF_TRY(check_count(who, &v));
+        memset(v.strides, 0, sizeof v.strides); /* empty after all */
     }
     *out = v;
     return WEFT_OK;
@@ -85,10 +75,10 @@ weft_status wf_view_contiguous(const char *who, int rank, const int64_t *shape, 
 
 int64_t wf_view_numel(const wf_view *v)
 {
-    int64_t n = 1;
+    uint64_t n = 1; /* may wrap on the way to a 0 */
     for (int k = 0; k < v->rank; k++)
-        n = v->shape[k] == 0 || n == 0 ? 0 : n * v->shape[k];
-    return n;
+        n *= (uint64_t)v->shape[k];
+    return (int64_t)n;
 }
 
 bool wf_view_is_contiguous(const wf_view *v)
@@ -192,20 +182,26 @@ weft_status wf_view_permute(const wf_view *v, const int *axes, wf_view *out)
 {
     if (v->rank > 0 && !axes)
         return wf_fail(WEFT_E_VALUE, "permute: axes is NULL at rank %d", v->rank);
-    wf_view r;
+    int order[WEFT_MAX_RANK];
     unsigned seen = 0;
-    clear_tail(&r, v->rank);
-    r.offset = v->offset;
     for (int k = 0; k < v->rank; k++) {
-        int axis = 0;
-        WF_TRY(wf_axis("permute", v->rank, axes[k], &axis));
-        if (seen & 1u << axis)
-            return wf_fail(WEFT_E_SHAPE, "permute: axis %d is named twice", axis);
-        seen |= 1u << axis;
-        r.shape[k] = v->shape[axis];
-        r.strides[k] = v->strides[axis];
+        order[k] = 0;
+        WF_TRY(wf_axis("permute", v->rank, axes[k], &order[k]));
+        if (seen & 1u << order[k])
+            return wf_fail(WEFT_E_SHAPE, "permute: axis %d is named twice", order[k]);
+        seen |= 1u << order[k];
     }
-    *out = r;
+    wf_view copy;
+    if (out == v) {
+        copy = *v;
+        v = &copy;
+    }
+    clear_tail(out, v->rank);
+    out->offset = v->offset;
+    for (int k = 0; k < v->rank; k++) {
+        out->shape[k] = v->shape[order[k]];
+        out->strides[k] = v->strides[order[k]];
+    }
     return WEFT_OK;
 }
 

@@ -20,6 +20,29 @@ typedef struct wf_view {
 /* Row-major view of a shape; fails with SHAPE when the count of elements overflows. `who` names the
  * operation in the message. */
 weft_status wf_view_contiguous(const char *who, int rank, const int64_t *shape, wf_view *out);
+#define WF_MAX_NUMEL ((int64_t)1 << 58) /* a byte count of any dtype, and a sum of a few counts, fits 63 bits */
+
+/* Row-major view of a shape whose entries from rank on are 1. Returns the count of elements, or -1 when
+ * it does not fit (or there is a 0 among extents too large to multiply): then *out is not valid. Every
+ * axis goes through the same steps, so that the loop unrolls: this is in the path of recording. */
+static inline int64_t wf_view_rows(int rank, const int64_t shape[WEFT_MAX_RANK], wf_view *out)
+{
+    out->rank = rank;
+    out->pad_ = 0;
+    out->offset = 0;
+    int64_t stride = 1;
+    bool over = false;
+#pragma GCC unroll 8
+    for (int k = WEFT_MAX_RANK - 1; k >= 0; k--) {
+        int64_t n = shape[k];
+        out->shape[k] = n;
+        out->strides[k] = n == 1 ? 0 : stride;
+        over |= __builtin_mul_overflow(stride, n, &stride);
+    }
+    if (__builtin_expect(stride == 0 && !over, 0))
+        memset(out->strides, 0, sizeof out->strides);
+    return over || stride > WF_MAX_NUMEL ? -1 : stride;
+}
 int64_t wf_view_numel(const wf_view *v);
 bool wf_view_is_contiguous(const wf_view *v); /* row-major from offset, size-1 axes ignored; offset may be any */
 bool wf_view_is_whole(const wf_view *v, int64_t numel); /* contiguous, offset 0, all numel elements */
