@@ -1,0 +1,139 @@
+// Indices of the k largest of a row, descending, equal values by lower index, NaN first; k <= K_PAD.
+//
+// One work group of 256 a row. Radix selection: four histograms of 8 bits narrow down the k-th largest key;
+// if more elements than needed equal it, INDEX_PASSES further ones narrow down the index, lower first. Then
+// the k winners are gathered in any order and sorted by (key, index) in workgroup memory, so the result does
+// not depend on scheduling. key_at gives values as u32 in their order, NaN highest.
+// Bindings: b0 x, b1 out i32 [rows, k]. Static words 0..11: kernel_table.h.
+// Workgroup memory: 8 * K_PAD + 2,064 bytes. Reference: a sort (tests/test_kernel_table.c).
+@group(0) @binding(1) var<storage, read_write> b1: array<i32>;
+var<workgroup> bins: array<atomic<u32>, 256>;
+var<workgroup> above: array<u32, 257>;
+var<workgroup> found: array<u32, 3>;
+var<workgroup> n_taken: atomic<u32>;
+var<workgroup> win_key: array<u32, {{K_PAD}}>;
+var<workgroup> win_index: array<u32, {{K_PAD}}>;
+
+// From the histogram: found = the bin in which the want-th element from the top lies, how many lie in
+// higher bins, how many in it.
+fn find_bin(t: u32, want: u32) {
+    workgroupBarrier();
+    above[t] = atomicLoad(&bins[t]);
+    if (t == 0u) {
+        above[256] = 0u;
+    }
+    for (var s = 1u; s < 256u; s = s * 2u) {
+        workgroupBarrier();
+        let v = select(0u, above[min(t + s, 256u)], t + s < 256u);
+        workgroupBarrier();
+        above[t] += v;
+    }
+    workgroupBarrier();
+    if (above[t] >= want && above[t + 1u] < want) {
+        found[0] = t;
+        found[1] = above[t + 1u];
+        found[2] = above[t] - above[t + 1u];
+    }
+    workgroupBarrier();
+}
+
+fn comes_first(a: u32, b: u32) -> bool {
+    return win_key[a] > win_key[b] || (win_key[a] == win_key[b] && win_index[a] < win_index[b]);
+}
+
+@compute @workgroup_size(256)
+fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {
+    let row = i32(wg.x + wg.y * nw.x);
+    if (row >= p(0u)) {
+        return;
+    }
+    let base = row_base(row);
+    let step_x = p(10u);
+    let n = u32(p(1u));
+    let k = u32(p(2u));
+    var want = k;
+    var key = 0u;
+    var equal = 0u;
+{{#for PASS=0..4}}
+    atomicStore(&bins[t], 0u);
+    workgroupBarrier();
+    for (var i = t; i < n; i += 256u) {
+        let x = key_at(base + i32(i) * step_x);
+{{#if PASS == 0}}
+        atomicAdd(&bins[x >> 24u], 1u);
+{{#else}}
+        if ((x >> {{=32 - 8 * PASS}}u) == (key >> {{=32 - 8 * PASS}}u)) {
+            atomicAdd(&bins[(x >> {{=24 - 8 * PASS}}u) & 255u], 1u);
+        }
+{{/if}}
+    }
+    find_bin(t, want);
+    key = key | (found[0] << {{=24 - 8 * PASS}}u);
+    want -= found[1];
+    equal = found[2];
+    workgroupBarrier();
+{{/for}}
+    // Of the elements equal to `key` the first `want`: those whose index is at most `edge`.
+    var edge = 0xffffffffu;
+    let tied = select(0u, n, equal > want);
+    var low = 0u; // (all ones - index), largest first
+{{#for PASS=0..INDEX_PASSES}}
+    atomicStore(&bins[t], 0u);
+    workgroupBarrier();
+    for (var i = t; i < tied; i += 256u) {
+        let r = {{INDEX_ONES}}u - i;
+        if (key_at(base + i32(i) * step_x) == key {{#if PASS > 0}}&& (r >> {{=8 * (INDEX_PASSES - PASS)}}u) == (low >> {{=8 * (INDEX_PASSES - PASS)}}u){{/if}}) {
+            atomicAdd(&bins[(r >> {{=8 * (INDEX_PASSES - 1 - PASS)}}u) & 255u], 1u);
+        }
+    }
+    find_bin(t, want);
+    if (tied > 0u) {
+        low = low | (found[0] << {{=8 * (INDEX_PASSES - 1 - PASS)}}u);
+        want -= found[1];
+    }
+    workgroupBarrier();
+{{/for}}
+    if (tied > 0u) {
+        edge = {{INDEX_ONES}}u - low;
+    }
+    for (var e = t; e < {{K_PAD}}u; e += 256u) {
+        win_key[e] = 0u;
+        win_index[e] = 0xffffffffu;
+    }
+    if (t == 0u) {
+        atomicStore(&n_taken, 0u);
+    }
+    workgroupBarrier();
+    for (var i = t; i < n; i += 256u) {
+        let x = key_at(base + i32(i) * step_x);
+        if (x > key || (x == key && i <= edge)) {
+            let at = atomicAdd(&n_taken, 1u);
+            if (at < {{K_PAD}}u) {
+                win_key[at] = x;
+                win_index[at] = i;
+            }
+        }
+    }
+    // Bitonic sort, best first.
+    for (var size = 2u; size <= {{K_PAD}}u; size = size * 2u) {
+        for (var s = size / 2u; s > 0u; s = s / 2u) {
+            workgroupBarrier();
+            for (var e = t; e < {{K_PAD}}u; e += 256u) {
+                let other = e ^ s;
+                if (other > e && comes_first(other, e) == ((e & size) == 0u)) {
+                    let x = win_key[e];
+                    let i = win_index[e];
+                    win_key[e] = win_key[other];
+                    win_index[e] = win_index[other];
+                    win_key[other] = x;
+                    win_index[other] = i;
+                }
+            }
+        }
+    }
+    workgroupBarrier();
+    for (var e = t; e < k; e += 256u) {
+        b1[u32(row) * k + e] = i32(win_index[e]);
+    }
+}
