@@ -1,0 +1,173 @@
+/* cmd_bench.c - weft bench: runs the suites, measures the machine's limits in the same run (before and
+ * after, the better of the two counts), prints values and shares. */
+#include "bench.h"
+
+#include <stdlib.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+bool bench_wanted(const bench_run *run, const char *suite, const char *name)
+{
+    return (!run->suite || strcmp(run->suite, suite) == 0) && (!run->filter || strstr(name, run->filter));
+}
+
+bench_row *bench_add(bench_run *run, const char *name, const char *unit, bench_limit kind)
+{
+    if (run->n_rows == BENCH_MAX_ROWS)
+        return NULL;
+    bench_row *row = &run->rows[run->n_rows++];
+    *row = (bench_row){.unit = unit, .kind = kind};
+    snprintf(row->name, sizeof row->name, "%s", name);
+    cli_progress(row->name, 0);
+    return row;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+void bench_finish(bench_row *row)
+{
+    double sorted[BENCH_MAX_SAMPLES];
+    int n = row->n_samples;
+    memcpy(sorted, row->samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    row->value = n == 0 ? 0 : n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    cli_progress(NULL, -1);
+}
+
+/* The limit in the row's unit, or 0 where this machine's limits say nothing about it. */
+static double limit_of(const bench_run *run, const bench_row *row, const bench_limits *l)
+{
+    if (row->kind == BENCH_NO_LIMIT || strcmp(run->device.kind, "cpu") != 0)
+        return 0;
+    double v = l->value[row->kind];
+    return row->bytes_per_unit > 0 ? v * 1e9 / row->bytes_per_unit : v;
+}
+
+/* "model name" of the processor, where the system tells. */
+static void processor_name(char out[128])
+{
+    char line[256];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(out, 128, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) == 0 && colon) {
+            snprintf(out, 128, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+            break;
+        }
+    }
+    if (f)
+        fclose(f);
+}
+
+static json_t *machine_json(const bench_run *run, const bench_limits *l)
+{
+    char cpu[128];
+    struct utsname u;
+    processor_name(cpu);
+    bool known = uname(&u) == 0;
+    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:s, s:b, s:I, s:s}", "processor", cli_json_text(cpu, strlen(cpu)), "system",
+                     known ? u.sysname : "", "release", known ? u.release : "", "threads", l->n_threads, "last_cache_bytes",
+                     (json_int_t)l->cache_bytes, "limit_array_bytes", (json_int_t)l->array_bytes, "limit_isa", l->isa,
+                     "huge_pages", (int)l->huge_pages, "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "device",
+                     run->device.name);
+}
+
+static json_t *row_json(const bench_run *run, const bench_row *row, const bench_limits *l)
+{
+    double limit = limit_of(run, row, l);
+    json_t *samples = json_array();
+    for (int i = 0; i < row->n_samples; i++)
+        json_array_append_new(samples, json_real(row->samples[i]));
+    return json_pack("{s:s, s:s, s:f, s:s, s:o, s:o, s:o}", "name", row->name, "device", run->device.spec, "value", row->value,
+                     "unit", row->unit, "limit", limit > 0 ? json_real(limit) : json_null(), "share",
+                     limit > 0 ? json_real(row->value / limit) : json_null(), "samples", samples);
+}
+
+static int print_json(const bench_run *run, const bench_limits *l)
+{
+    json_t *rows = json_array(), *limits = json_object();
+    for (int i = 0; i < run->n_rows; i++)
+        json_array_append_new(rows, row_json(run, &run->rows[i], l));
+    for (int i = 0; i < BENCH_N_LIMITS; i++)
+        json_object_set_new(limits, bench_limit_names[i],
+                            json_pack("{s:f, s:s}", "value", l->value[i], "unit", i == BENCH_FMA ? "GFLOP/s" : "GB/s"));
+    return cli_json_print(json_pack("{s:o, s:o, s:o}", "machine", machine_json(run, l), "limits", limits, "rows", rows));
+}
+
+static void print_text(const bench_run *run, const bench_limits *l)
+{
+    printf("%s, limits on %d threads: read %.1f, copy %.1f, triad %.1f GB/s, multiply-add %.1f GFLOP/s (%s)\n", run->device.name,
+           l->n_threads, l->value[BENCH_READ], l->value[BENCH_COPY], l->value[BENCH_TRIAD], l->value[BENCH_FMA], l->isa);
+    for (int i = 0; i < run->n_rows; i++) {
+        const bench_row *row = &run->rows[i];
+        double limit = limit_of(run, row, l);
+        printf("%-58s %9.1f %-8s", row->name, row->value, row->unit);
+        if (limit > 0)
+            printf(" %5.2f of %s", row->value / limit, bench_limit_names[row->kind]);
+        putchar('\n');
+    }
+}
+
+static int run_suites(bench_run *run, bool json)
+{
+    bench_limits limits = {0};
+    weft_ctx_opts opts = cli_ctx_opts(run->device_spec, run->threads, NULL);
+    if (weft_ctx_open(&opts, &run->ctx) != WEFT_OK)
+        return cli_fail_last();
+    cli_interrupt_begin(run->ctx);
+    int code = CLI_OK, n_threads = 0;
+    if (weft_ctx_device(run->ctx, &run->device) != WEFT_OK)
+        code = cli_fail_last();
+    n_threads = run->device.n_threads ? (int)run->device.n_threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (code == CLI_OK && bench_measure_limits(n_threads, &limits) != WEFT_OK)
+        code = cli_fail_last();
+    if (code == CLI_OK) {
+        int ops = bench_ops(run), decode = bench_decode(run);
+        code = ops != CLI_OK ? ops : decode;
+        if (run->n_rows == 0 && code == CLI_OK)
+            code = cli_usage("bench: no row matches \"%s\"", run->filter ? run->filter : "");
+        else if (bench_measure_limits(n_threads, &limits) != WEFT_OK)
+            code = cli_fail_last();
+    }
+    if (run->n_rows > 0) {
+        int printed = CLI_OK;
+        if (json)
+            printed = print_json(run, &limits);
+        else
+            print_text(run, &limits);
+        code = code == CLI_OK ? printed : code;
+    }
+    if (cli_interrupted() && code == CLI_OK)
+        code = cli_fail("cancelled");
+    cli_interrupt_end();
+    weft_ctx_close(run->ctx);
+    return code;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    bench_run *run = calloc(1, sizeof *run);
+    bool json = false, known = false;
+    if (!run)
+        return cli_fail("out of memory");
+    const cli_option options[] = {
+        {"--filter", CLI_STR, &run->filter, 0, 0, "S", "only rows whose name holds S"},
+        {"--device", CLI_STR, &run->device_spec, 0, 0, "SPEC", "auto, cpu, webgpu, webgpu:N or null"},
+        {"--threads", CLI_INT, &run->threads, 0, 1024, "N", "CPU threads (0: what the process may use)"},
+        {"--json", CLI_FLAG, &json, 0, 0, NULL, "print {machine, limits, rows}"},
+    };
+    int code = cli_parse(cli_command_named("bench"), argc, argv, options, sizeof options / sizeof options[0], &run->suite, 0, 1);
+    for (int i = 0; run->suite && i < bench_n_suites; i++)
+        known |= strcmp(run->suite, bench_suites[i]) == 0;
+    if (code == CLI_OK && run->suite && !known)
+        code = cli_usage("bench: \"%s\" is no suite; known: copy elementwise reduce softmax matmul matvec attention decode", run->suite);
+    if (code == CLI_OK)
+        code = run_suites(run, json);
+    free(run);
+    return code == CLI_HELP ? CLI_OK : code;
+}
