@@ -1,0 +1,16 @@
+/* webgpu_absent.c - stands in for the WebGPU device where webgpu.h was not there at build time. */
+#include "hal.h"
+
+static const char why[] = "webgpu: this build has no WebGPU device (webgpu.h was not found when it was configured)";
+
+weft_status wf_webgpu_open(int adapter, const weft_ctx_opts *opts, wf_device **out)
+{
+    (void)adapter, (void)opts, (void)out;
+    return wf_fail(WEFT_E_DEVICE_INIT, "%s", why);
+}
+
+weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, int *n)
+{
+    (void)opts, (void)out, (void)n;
+    return wf_fail(WEFT_E_DEVICE_INIT, "%s", why);
+}
