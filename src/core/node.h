@@ -116,7 +116,7 @@ struct weft_tensor {
 
 /* What core needs of a context; the runtime embeds this as the first member of weft_ctx. */
 typedef struct wf_core_ctx {
-    wf_mutex lock;        /* recursive */
+    wf_biased_lock lock;
     bool closed;
     atomic_bool cancel;
     atomic_int refs;      /* the owner plus every live tensor: memory goes when it reaches 0 */

@@ -1,0 +1,86 @@
+/* weft/device.h - contexts and devices.
+ *
+ * A context is one opened device with its plan cache, buffer pool and counters. Tensors belong to a
+ * context. Several contexts may be open at once; one context may be used by several threads (calls
+ * on it are serialised inside).
+ */
+#ifndef WEFT_DEVICE_H
+#define WEFT_DEVICE_H
+
+#include "weft/dtype.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weft_ctx weft_ctx;
+
+typedef struct weft_ctx_opts {
+    const char *device;       /* SPEC; NULL: WEFT_DEVICE from the environment, else "auto" */
+    int n_threads;            /* CPU threads; 0: WEFT_THREADS, else affinity, cgroup quota and core kind */
+    const char *webgpu_lib;   /* path of a WebGPU library; NULL: WEFT_WEBGPU_LIB, else the usual names */
+    void *webgpu_get_proc;    /* a wgpuGetProcAddress to use instead of a library; NULL: none */
+    const char *trace_path;   /* write a Chrome trace of submits here at close; NULL: none */
+    /* WebGPU limits to lower, 0: as the adapter has them. For tests of splitting. */
+    uint64_t max_binding_bytes;
+    uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes;
+} weft_ctx_opts;
+
+/* Open a context on a device.
+ *
+ *   SPEC  "auto"      a discrete, then an integrated GPU, else the CPU; never a software adapter
+ *         "cpu"       this machine's processor
+ *         "webgpu"    the best adapter WebGPU offers, software ones last
+ *         "webgpu:N"  adapter N of weft_device_list
+ *         "null"      records what it is asked to do and computes nothing
+ *
+ *   opts  NULL for the defaults.
+ * Errors: WEFT_E_VALUE (unknown SPEC: the message lists the known ones), WEFT_E_DEVICE_INIT, WEFT_E_OOM.
+ * The caller owns *out and ends it with weft_ctx_close. */
+WEFT_API weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out);
+
+/* Close: waits (bounded) for work in flight and frees the device. Handles of the context that are
+ * still held stay valid memory, but every call on them reports WEFT_E_CONTEXT. NULL is a no-op. */
+WEFT_API void weft_ctx_close(weft_ctx *ctx);
+
+/* Ask the running or next action on this context to stop with WEFT_E_CANCELLED; safe from any thread
+ * or a signal handler. The flag is cleared by the action that reports it, or by weft_cancel_clear. */
+WEFT_API void weft_cancel(weft_ctx *ctx);
+WEFT_API void weft_cancel_clear(weft_ctx *ctx);
+
+#define WEFT_DEVICE_MAX_FEATURES 16
+
+typedef struct weft_device_feature {
+    char name[32];
+    bool on;
+    char reason[96]; /* why it is off; "" when it is on */
+} weft_device_feature;
+
+typedef struct weft_device_info {
+    char spec[32];           /* what to pass to open it, such as "webgpu:1" */
+    char kind[16];           /* "cpu", "discrete", "integrated", "software", "null" */
+    char name[128];
+    char driver[128];        /* driver or instruction sets */
+    char implementation[96]; /* "wgpu-native 29.0.1", "Dawn", "weft cpu" */
+    char backend[32];        /* "vulkan", "metal", "d3d12", "cpu" */
+    uint64_t memory_bytes;   /* 0: unknown */
+    uint64_t max_buffer_bytes, max_binding_bytes;
+    uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes, max_workgroups;
+    uint32_t n_threads;      /* CPU only */
+    int n_features;
+    weft_device_feature features[WEFT_DEVICE_MAX_FEATURES];
+} weft_device_info;
+
+/* Every device that can be opened here, CPU first, then WebGPU adapters, then null. `*out` is an
+ * array of *n that the caller frees with weft_device_list_free. A missing WebGPU library is not an
+ * error; the sentence why none is offered is then in weft_error_message(). */
+WEFT_API weft_status weft_device_list(const weft_ctx_opts *opts, weft_device_info **out, int *n);
+WEFT_API void weft_device_list_free(weft_device_info *list);
+
+/* The device of a context. Errors: WEFT_E_CONTEXT. */
+WEFT_API weft_status weft_ctx_device(weft_ctx *ctx, weft_device_info *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

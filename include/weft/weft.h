@@ -1,0 +1,25 @@
+/* weft/weft.h - the whole public interface of libweft, a tensor runtime in C. */
+#ifndef WEFT_WEFT_H
+#define WEFT_WEFT_H
+
+#include "weft/device.h"
+#include "weft/dtype.h"
+#include "weft/ops.h"
+#include "weft/stats.h"
+#include "weft/status.h"
+#include "weft/tensor.h"
+/* The parts a build may leave out (WEFT_MODEL=OFF): weft/format.h weft/text.h weft/model.h */
+
+#define WEFT_VERSION_MAJOR 0
+#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* "0.1.0", of the library that runs, which can differ from the header's. */
+WEFT_API const char *weft_version(void);
+#ifdef __cplusplus
+}
+#endif
+#endif

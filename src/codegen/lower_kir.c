@@ -1,0 +1,416 @@
+/* lower_kir.c - a group of nodes to one kernel: elementwise, reduction with prologue and epilogue, row
+ * op with prologue and epilogue, epilogue of a matrix product, and the writing part of updates.
+ */
+#include "emit.h"
+
+static weft_status begin(wf_emit *e, const wf_cgraph *g, int32_t root, wf_group_code *out, int n_outer, int n_inner,
+                         const int64_t *extents)
+{
+    memset(e, 0, sizeof *e);
+    e->g = g;
+    e->root = root;
+    e->anchor = -1;
+    wf_kb_begin(&e->b, g->arena, out, n_outer, n_inner, extents);
+    return e->b.status;
+}
+
+/* Store the root's value, whose row-major index is `lin`. */
+static void store_root(wf_emit *e, const wf_affine *lin, int value, bool covers)
+{
+    const wf_cnode *r = &e->g->nodes[e->root];
+    if (value < 0 || e->b.status != WEFT_OK)
+        return;
+    int bind = wf_kb_bind(&e->b, WF_SRC_OUT, r->dtype, WF_ACCESS_WRITE, 0);
+    wf_kb_range(&e->b, bind, NULL);
+    wf_kb_store(&e->b, bind, wf_kb_affine(&e->b, lin), value);
+    e->b.code->kir.bind[bind].linear = covers;
+}
+
+/* The root's value where its row-major index is `lin`; the anchor stands at the same index. */
+static int root_value(wf_emit *e, const wf_affine *lin)
+{
+    wf_pos pos = wf_pos_of_affine(e, &e->g->nodes[e->root], lin);
+    return wf_emit_value(e, e->root, &pos);
+}
+
+/* What an anchor yields when there is nothing to fold: 0, 1 for a product, NaN for a mean; a linear layer
+ * still adds its bias and applies its activation. */
+static int empty_anchor_value(wf_emit *e, const wf_pos *root_pos)
+{
+    wf_kb *b = &e->b;
+    const wf_cnode *a = &e->g->nodes[e->anchor];
+    wf_kty t = wf_kty_of_dtype(a->dtype);
+    int v = wf_kb_const(b, t, a->op == WF_OP_PROD ? 1 : 0);
+    if (a->op == WF_OP_MEAN)
+        return wf_kb_op(b, WF_KOP_DIV, t, v, v, -1);
+    if (a->op != WF_OP_LINEAR)
+        return v;
+    wf_affine lin;
+    wf_pos_linear(&e->g->nodes[e->root], root_pos, &lin);
+    wf_pos at = wf_pos_of_affine(e, a, &lin), p = {.affine = true};
+    if (a->attrs.linear.has_bias) {
+        int n = wf_emit_coord(e, a, &at, a->rank - 1);
+        int bias = wf_emit_at(e, a->src[2], wf_emit_view_index(e, a, &a->in[2].view, &p, 0, n));
+        v = bias < 0 ? bias : wf_kb_op(b, WF_KOP_ADD, t, v, bias, -1);
+    }
+    return v < 0 ? v : wf_emit_activation(b, a->attrs.linear.activation, t, v);
+}
+
+static weft_status lower_elementwise(const wf_cgraph *g, int32_t root, bool zero_anchor, wf_group_code *out)
+{
+    wf_emit e;
+    const wf_cnode *r = &g->nodes[root];
+    static const int64_t one = 1;
+    WF_TRY(begin(&e, g, root, out, r->rank ? r->rank : 1, 0, r->rank ? r->shape : &one));
+    wf_kb_stage(&e.b, WF_KSTAGE_OUTER);
+    wf_pos pos = wf_pos_axes(r, 0);
+    if (zero_anchor) {
+        e.anchor = r->anchor >= 0 ? r->anchor : root;
+        e.anchor_value = empty_anchor_value(&e, &pos);
+    }
+    int v = wf_emit_value(&e, root, &pos);
+    wf_affine lin;
+    wf_pos_linear(r, &pos, &lin);
+    store_root(&e, &lin, v, true);
+    return wf_kb_finish(&e.b);
+}
+
+/* ---- reductions ---- */
+
+typedef struct reduce_row {
+    uint16_t op;
+    uint8_t rop;
+} reduce_row;
+static const reduce_row reduce_rows[] = {
+    {WF_OP_SUM, WF_KROP_SUM}, {WF_OP_MEAN, WF_KROP_SUM}, {WF_OP_PROD, WF_KROP_PROD}, {WF_OP_MAX, WF_KROP_MAX},
+    {WF_OP_MIN, WF_KROP_MIN}, {WF_OP_ARGMAX, WF_KROP_ARGMAX}, {WF_OP_ARGMIN, WF_KROP_ARGMIN},
+};
+
+/* Work groups pay when rows are long and few enough that one invocation each would leave the device
+ * idle or read with a large stride between neighbours. */
+static wf_kstrategy choose_strategy(int64_t rows, int64_t inner)
+{
+    return inner >= 64 && rows < 16384 ? WF_KSTRAT_GROUP : inner >= 512 ? WF_KSTRAT_GROUP : WF_KSTRAT_THREAD;
+}
+
+static weft_status lower_reduce(const wf_cgraph *g, int32_t root, wf_group_code *out)
+{
+    wf_emit e;
+    int32_t a = g->nodes[root].anchor;
+    const wf_cnode *n = &g->nodes[a];
+    const wf_view *v = &n->in[0].view;
+    uint32_t axes = n->attrs.reduce.axes;
+    int64_t extents[WF_KIR_MAX_AXES], rows = 1, inner = 1;
+    int n_outer = 0, n_inner = 0, axis_of[WEFT_MAX_RANK];
+    for (int d = 0; d < v->rank; d++)
+        if (!(axes >> d & 1)) {
+            axis_of[d] = n_outer;
+            extents[n_outer++] = v->shape[d];
+            rows *= v->shape[d];
+        }
+    if (n_outer == 0)
+        extents[n_outer++] = 1;
+    for (int d = 0; d < v->rank; d++)
+        if (axes >> d & 1) {
+            if (n_outer + n_inner == WF_KIR_MAX_AXES) { /* rank 8 with all axes reduced: fold into the one before */
+                return wf_fail(WEFT_E_UNSUPPORTED, "codegen: reduction over %d axes", v->rank);
+            }
+            axis_of[d] = n_outer + n_inner;
+            extents[n_outer + n_inner++] = v->shape[d];
+            inner *= v->shape[d];
+        }
+    if (n_inner == 0) { /* no axis to reduce: one point */
+        if (n_outer == WF_KIR_MAX_AXES)
+            return wf_fail(WEFT_E_UNSUPPORTED, "codegen: reduction over no axis of a rank-8 tensor");
+        extents[n_outer + n_inner++] = 1;
+    }
+    WF_TRY(begin(&e, g, root, out, n_outer, n_inner, extents));
+    wf_kb *b = &e.b;
+    wf_pos pos = {.affine = true};
+    for (int d = 0; d < v->rank; d++)
+        pos.coord[d].stride[axis_of[d]] = 1;
+    wf_kty in_t = wf_kty_of_dtype(g->nodes[n->src[0]].dtype), t = wf_kty_of_dtype(n->dtype);
+    wf_krop rop = WF_KROP_SUM;
+    for (size_t i = 0; i < WF_COUNT(reduce_rows); i++)
+        if (reduce_rows[i].op == n->op)
+            rop = reduce_rows[i].rop;
+    bool arg = rop == WF_KROP_ARGMAX || rop == WF_KROP_ARGMIN;
+    wf_kty acc_t = arg ? (in_t == WF_KTY_BOOL ? WF_KTY_I32 : in_t) : t;
+
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    int x = wf_emit_input(&e, a, 0, &pos);
+    if (x >= 0 && in_t != acc_t)
+        x = wf_kb_op(b, WF_KOP_CAST, acc_t, x, -1, -1);
+    if (x >= 0)
+        wf_kb_acc(b, rop, acc_t == WF_KTY_BOOL ? WF_KTY_BOOL : acc_t, x);
+
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int r = wf_kb_imm(b, WF_KOP_ACC, arg ? WF_KTY_I32 : acc_t, -1, b->stage - 1, 0);
+    if (n->op == WF_OP_MEAN) {
+        int count = wf_kb_static(b, WF_KTY_I32, (int32_t)inner);
+        r = wf_kb_op(b, WF_KOP_DIV, t, r, wf_kb_op(b, WF_KOP_CAST, t, count, -1, -1), -1);
+    }
+    wf_affine lin = {0};
+    int64_t step = 1;
+    for (int k = n_outer - 1; k >= 0; k--) {
+        lin.stride[k] = step;
+        step *= extents[k];
+    }
+    e.anchor = a;
+    e.anchor_value = r;
+    store_root(&e, &lin, a == root ? r : root_value(&e, &lin), true);
+    out->kir.strategy = (uint8_t)choose_strategy(rows, inner);
+    return wf_kb_finish(b);
+}
+
+/* ---- rows ---- */
+
+typedef struct row_kernel {
+    wf_emit e;
+    int32_t id;
+    const wf_cnode *n;
+    wf_kty t;       /* f32, or f64 */
+    wf_pos pos;     /* of the row op's element, in the loop */
+    int inner_axis;
+    int64_t len;
+} row_kernel;
+
+static int row_x(row_kernel *r)
+{
+    return wf_emit_input(&r->e, r->id, 0, &r->pos);
+}
+
+static int row_op(row_kernel *r, wf_kop op, int a, int b)
+{
+    return wf_kb_op(&r->e.b, op, r->t, a, b, -1);
+}
+
+static int row_acc(row_kernel *r, int stage)
+{
+    return wf_kb_imm(&r->e.b, WF_KOP_ACC, r->t, -1, stage, 0);
+}
+
+static int row_mean(row_kernel *r, int stage)
+{
+    int count = wf_kb_op(&r->e.b, WF_KOP_CAST, r->t, wf_kb_static(&r->e.b, WF_KTY_I32, (int32_t)r->len), -1, -1);
+    return row_op(r, WF_KOP_DIV, row_acc(r, stage), count);
+}
+
+/* A [C] parameter (input i) at the row's coordinate. */
+static int row_param(row_kernel *r, int i)
+{
+    wf_pos p = {.affine = true};
+    p.coord[0].stride[r->inner_axis] = 1;
+    int v = wf_emit_input(&r->e, r->id, i, &p);
+    wf_kty from = wf_kty_of_dtype(r->e.g->nodes[r->n->src[i]].dtype);
+    return v >= 0 && from != r->t ? wf_kb_op(&r->e.b, WF_KOP_CAST, r->t, v, -1, -1) : v;
+}
+
+static int row_rstd(row_kernel *r, int stage)
+{
+    int eps = wf_kb_const(&r->e.b, r->t, r->n->attrs.row.eps);
+    return row_op(r, WF_KOP_RSQRT, row_op(r, WF_KOP_ADD, row_mean(r, stage), eps), -1);
+}
+
+static int row_affine(row_kernel *r, int v)
+{
+    int next = 1;
+    if (r->n->attrs.row.has_weight)
+        v = row_op(r, WF_KOP_MUL, v, row_param(r, next++));
+    if (r->n->attrs.row.has_bias)
+        v = row_op(r, WF_KOP_ADD, v, row_param(r, next));
+    return v;
+}
+
+static int emit_softmax(row_kernel *r, bool log)
+{
+    wf_kb *b = &r->e.b;
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    wf_kb_acc(b, WF_KROP_MAX, r->t, row_x(r));
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    wf_kb_acc(b, WF_KROP_SUM, r->t, row_op(r, WF_KOP_EXP, row_op(r, WF_KOP_SUB, row_x(r), row_acc(r, 0)), -1));
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int s = log ? row_op(r, WF_KOP_LOG, row_acc(r, 1), -1) : row_op(r, WF_KOP_DIV, wf_kb_const(b, r->t, 1.0), row_acc(r, 1));
+    wf_kb_stage(b, WF_KSTAGE_MAP);
+    int shifted = row_op(r, WF_KOP_SUB, row_x(r), row_acc(r, 0));
+    return log ? row_op(r, WF_KOP_SUB, shifted, s) : row_op(r, WF_KOP_MUL, row_op(r, WF_KOP_EXP, shifted, -1), s);
+}
+
+static int emit_rms_norm(row_kernel *r)
+{
+    wf_kb *b = &r->e.b;
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    int x = row_x(r);
+    wf_kb_acc(b, WF_KROP_SUM, r->t, row_op(r, WF_KOP_MUL, x, x));
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int s = row_rstd(r, 0);
+    wf_kb_stage(b, WF_KSTAGE_MAP);
+    return row_affine(r, row_op(r, WF_KOP_MUL, row_x(r), s));
+}
+
+static int emit_layer_norm(row_kernel *r)
+{
+    wf_kb *b = &r->e.b;
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    wf_kb_acc(b, WF_KROP_SUM, r->t, row_x(r));
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int mean = row_mean(r, 0);
+    wf_kb_stage(b, WF_KSTAGE_REDUCE);
+    int d = row_op(r, WF_KOP_SUB, row_x(r), mean);
+    wf_kb_acc(b, WF_KROP_SUM, r->t, row_op(r, WF_KOP_MUL, d, d));
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int s = row_rstd(r, 2);
+    wf_kb_stage(b, WF_KSTAGE_MAP);
+    return row_affine(r, row_op(r, WF_KOP_MUL, row_op(r, WF_KOP_SUB, row_x(r), mean), s));
+}
+
+static weft_status lower_row(const wf_cgraph *g, int32_t root, wf_group_code *out)
+{
+    row_kernel r = {.id = g->nodes[root].anchor};
+    r.n = &g->nodes[r.id];
+    const wf_cnode *n = r.n;
+    int axis = n->attrs.row.axis, n_outer = 0;
+    int64_t extents[WF_KIR_MAX_AXES], rows = 1;
+    r.pos.affine = true;
+    for (int d = 0; d < n->rank; d++)
+        if (d != axis) {
+            r.pos.coord[d].stride[n_outer] = 1;
+            extents[n_outer++] = n->shape[d];
+            rows *= n->shape[d];
+        }
+    if (n_outer == 0)
+        extents[n_outer++] = 1;
+    r.inner_axis = n_outer;
+    r.len = extents[n_outer] = n->shape[axis];
+    r.pos.coord[axis].stride[n_outer] = 1;
+    wf_pos pos = r.pos;
+    WF_TRY(begin(&r.e, g, root, out, n_outer, 1, extents));
+    r.pos = pos;
+    r.t = wf_kty_of_dtype(n->dtype);
+    int v = -1;
+    switch (n->op) {
+    case WF_OP_SOFTMAX: v = emit_softmax(&r, false); break;
+    case WF_OP_LOG_SOFTMAX: v = emit_softmax(&r, true); break;
+    case WF_OP_RMS_NORM: v = emit_rms_norm(&r); break;
+    default: v = emit_layer_norm(&r); break;
+    }
+    wf_affine lin;
+    wf_pos_linear(n, &r.pos, &lin);
+    if (v >= 0 && r.id != root) {
+        r.e.anchor = r.id;
+        r.e.anchor_value = v;
+        v = root_value(&r.e, &lin);
+    }
+    store_root(&r.e, &lin, v, axis == n->rank - 1);
+    out->kir.strategy = (uint8_t)choose_strategy(rows, r.len);
+    return wf_kb_finish(&r.e.b);
+}
+
+weft_status wf_codegen_group(const wf_cgraph *g, int32_t root, wf_group_code *out)
+{
+    int32_t a = g->nodes[root].anchor;
+    if (a < 0)
+        return lower_elementwise(g, root, false, out);
+    return wf_op_table[g->nodes[a].op].klass == WF_CLASS_REDUCE ? lower_reduce(g, root, out) : lower_row(g, root, out);
+}
+
+weft_status wf_codegen_group_zero_anchor(const wf_cgraph *g, int32_t root, wf_group_code *out)
+{
+    return lower_elementwise(g, root, true, out);
+}
+
+/* ---- matrix epilogues ---- */
+
+weft_status wf_codegen_epilogue(const wf_cgraph *g, int32_t root, int64_t batch, int64_t m, int64_t n, wf_group_code *out)
+{
+    wf_emit e;
+    int32_t a = g->nodes[root].anchor;
+    const wf_cnode *anchor = &g->nodes[a];
+    int64_t extents[3] = {batch, m, n};
+    WF_TRY(begin(&e, g, root, out, 3, 0, extents));
+    wf_kb *b = &e.b;
+    b->fixed_axes = true;
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    int v = wf_kb_op(b, WF_KOP_IN, WF_KTY_F32, -1, -1, -1);
+    if (wf_kty_of_dtype(anchor->dtype) == WF_KTY_F64)
+        v = wf_kb_op(b, WF_KOP_CAST, WF_KTY_F64, v, -1, -1);
+    if (anchor->op == WF_OP_LINEAR) {
+        if (anchor->attrs.linear.has_bias) {
+            wf_pos p = {.affine = true};
+            p.coord[0].stride[2] = 1;
+            int bias = wf_emit_input(&e, a, 2, &p);
+            if (bias >= 0)
+                v = wf_kb_op(b, WF_KOP_ADD, WF_KTY_F32, v, bias, -1);
+        }
+        v = wf_emit_activation(b, anchor->attrs.linear.activation, WF_KTY_F32, v);
+    }
+    wf_affine lin = {.stride = {m * n, n, 1}};
+    e.anchor = a;
+    e.anchor_value = v;
+    if (a != root)
+        v = root_value(&e, &lin);
+    store_root(&e, &lin, v, true);
+    return wf_kb_finish(b);
+}
+
+/* ---- updates ---- */
+
+/* Loop over input `part`, storing through the node's own row-major strides from `at` on the axis. */
+static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t at, bool dynamic, wf_group_code *out)
+{
+    wf_emit e;
+    const wf_cnode *n = &g->nodes[id];
+    const wf_view *v = &n->in[part].view;
+    int64_t extents[WF_KIR_MAX_AXES] = {1};
+    for (int d = 0; d < v->rank; d++)
+        extents[d] = v->shape[d];
+    WF_TRY(begin(&e, g, id, out, v->rank ? v->rank : 1, 0, extents));
+    wf_kb *b = &e.b;
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    wf_pos pos = wf_pos_axes(n, 0);
+    int value = wf_emit_input(&e, id, part, &pos);
+    int64_t strides[WEFT_MAX_RANK], step = 1;
+    for (int d = n->rank - 1; d >= 0; d--) {
+        strides[d] = step;
+        step *= n->shape[d];
+    }
+    int axis = n->attrs.index.axis;
+    wf_affine lin = {.offset = dynamic ? 0 : at * strides[axis]};
+    for (int d = 0; d < n->rank; d++)
+        lin.stride[d] = strides[d];
+    int index = wf_kb_affine(b, &lin);
+    if (dynamic) {
+        wf_pos origin = {.affine = true};
+        int start = wf_emit_input(&e, id, 2, &origin);
+        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR)
+            start = wf_kb_check(b, start, n->shape[axis] - v->shape[axis] + 1);
+        int move = wf_kb_op(b, WF_KOP_MUL, WF_KTY_I32, start, wf_kb_static(b, WF_KTY_I32, (int32_t)strides[axis]), -1);
+        index = wf_kb_op(b, WF_KOP_ADD, WF_KTY_I32, index, move, -1);
+    }
+    if (value >= 0 && index >= 0 && b->status == WEFT_OK) {
+        int bind = wf_kb_bind(b, WF_SRC_OUT, n->dtype, WF_ACCESS_WRITE, 0);
+        wf_kb_range(b, bind, NULL);
+        wf_kb_store(b, bind, index, value);
+    }
+    return wf_kb_finish(b);
+}
+
+weft_status wf_codegen_store_part(const wf_cgraph *g, int32_t node, int part, int64_t at, wf_group_code *out)
+{
+    return store_part(g, node, part, at, g->nodes[node].op == WF_OP_SLICE_UPDATE && part == 1, out);
+}
+
+weft_status wf_codegen_copy_input(const wf_cgraph *g, int32_t node, int part, wf_group_code *out)
+{
+    wf_emit e;
+    const wf_cnode *n = &g->nodes[node];
+    static const int64_t one = 1;
+    WF_TRY(begin(&e, g, node, out, n->rank ? n->rank : 1, 0, n->rank ? n->shape : &one));
+    wf_kb_stage(&e.b, WF_KSTAGE_OUTER);
+    wf_pos pos = wf_pos_axes(n, 0);
+    wf_affine lin;
+    int v = wf_emit_input(&e, node, part, &pos);
+    wf_pos_linear(n, &pos, &lin);
+    store_root(&e, &lin, v, true);
+    return wf_kb_finish(&e.b);
+}

@@ -1,0 +1,156 @@
+/* cgraph.c - the compiler's numbered copy of a graph; equal nodes are one (value numbering).
+ *
+ * Value numbering: Cocke and Schwartz 1970; a node is equal to an earlier one when op, dtype, shape,
+ * attributes, inputs and views are.
+ */
+#include "compile.h"
+
+typedef struct vn_table {
+    int32_t *slot;
+    size_t mask;
+} vn_table;
+
+static wf_hash128 hash_node(const wf_cnode *n)
+{
+    struct {
+        uint16_t op;
+        uint8_t dtype, n_in;
+        int32_t rank;
+        int64_t shape[WEFT_MAX_RANK];
+        wf_attrs attrs;
+    } head;
+    memset(&head, 0, sizeof head);
+    head.op = n->op;
+    head.dtype = n->dtype;
+    head.n_in = n->n_in;
+    head.rank = n->rank;
+    memcpy(head.shape, n->shape, sizeof head.shape);
+    head.attrs = n->attrs;
+    wf_hash128 h = wf_hash(&head, sizeof head, 0);
+    for (int i = 0; i < n->n_in; i++) {
+        h = wf_hash(&n->in[i].view, sizeof(wf_view), h.lo ^ h.hi);
+        h = wf_hash(&n->src[i], sizeof(int32_t), h.lo ^ h.hi);
+    }
+    return h;
+}
+
+static bool same_node(const wf_cnode *a, const wf_cnode *b)
+{
+    if (a->op != b->op || a->dtype != b->dtype || a->n_in != b->n_in || a->rank != b->rank || a->kind != b->kind ||
+        memcmp(a->shape, b->shape, sizeof a->shape) != 0 || memcmp(&a->attrs, &b->attrs, sizeof a->attrs) != 0)
+        return false;
+    for (int i = 0; i < a->n_in; i++)
+        if (a->src[i] != b->src[i] || memcmp(&a->in[i].view, &b->in[i].view, sizeof(wf_view)) != 0)
+            return false;
+    return true;
+}
+
+/* A product's operand that is a cast to f32 of stored 16-bit or 32-bit floats is read as stored: the
+ * kernels convert on load. */
+static void bypass_cast(wf_compile_state *s, wf_value *in, int32_t *src)
+{
+    const wf_cnode *cast = &s->g.nodes[*src];
+    if (cast->op != WF_OP_CAST || cast->dtype != WEFT_DTYPE_F32 || cast->kind != WF_CK_COMPUTE)
+        return;
+    const wf_cnode *p = &s->g.nodes[cast->src[0]];
+    if (p->dtype != WEFT_DTYPE_F16 && p->dtype != WEFT_DTYPE_BF16)
+        return;
+    if (p->kind == WF_CK_LEAF && wf_view_is_whole(&cast->in[0].view, p->numel))
+        *src = cast->src[0];
+    (void)in;
+}
+
+static weft_status copy_inputs(wf_compile_state *s, wf_cnode *c, const wf_node *node)
+{
+    wf_value *in = wf_arena_alloc(&s->scratch, sizeof *in * node->n_in);
+    int32_t *src = wf_arena_alloc(&s->scratch, sizeof *src * node->n_in);
+    if (!in || !src)
+        return wf_fail_oom(sizeof *in * node->n_in);
+    for (int i = 0; i < node->n_in; i++) {
+        in[i] = node->in[i];
+        src[i] = s->canon[node->in[i].node->topo];
+        if (c->op == WF_OP_MATMUL || c->op == WF_OP_LINEAR)
+            bypass_cast(s, &in[i], &src[i]);
+    }
+    c->in = in;
+    c->src = src;
+    c->n_in = node->n_in;
+    return WEFT_OK;
+}
+
+static wf_ckind kind_of(const wf_node *n)
+{
+    if (n->storage || n->op == WF_OP_LEAF)
+        return WF_CK_LEAF;
+    if (n->op == WF_OP_SCALAR)
+        return WF_CK_SCALAR;
+    return n->op == WF_OP_FULL || n->op == WF_OP_IOTA || n->op == WF_OP_TRI ? WF_CK_CONST : WF_CK_COMPUTE;
+}
+
+static void count_uses(wf_compile_state *s)
+{
+    wf_cgraph *g = &s->g;
+    for (int i = 0; i < s->n_targets; i++) {
+        wf_cnode *t = &g->nodes[s->canon[s->targets[i]]];
+        t->target = true;
+        t->uses++;
+    }
+    for (int32_t i = g->n - 1; i >= 0; i--)
+        if (g->nodes[i].uses)
+            for (int j = 0; j < g->nodes[i].n_in; j++)
+                g->nodes[g->nodes[i].src[j]].uses++;
+}
+
+weft_status wf_cgraph_build(wf_compile_state *s)
+{
+    size_t capacity = 16;
+    while (capacity < 2 * (size_t)s->n_order)
+        capacity *= 2;
+    vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};
+    s->canon = wf_arena_alloc(&s->scratch, sizeof(int32_t) * (size_t)s->n_order);
+    s->order_of = wf_arena_alloc(&s->scratch, sizeof(int32_t) * (size_t)s->n_order);
+    s->g.nodes = wf_arena_alloc(&s->scratch, sizeof(wf_cnode) * (size_t)s->n_order);
+    if (!vn.slot || !s->canon || !s->order_of || !s->g.nodes)
+        return wf_fail_oom(sizeof(wf_cnode) * (size_t)s->n_order);
+    s->g.arena = &s->scratch;
+    memset(vn.slot, 0xff, sizeof(int32_t) * capacity);
+    for (int32_t i = 0; i < s->n_order; i++) {
+        wf_node *node = s->order[i];
+        wf_cnode *c = &s->g.nodes[s->g.n];
+        memset(c, 0, sizeof *c);
+        c->op = node->op;
+        c->dtype = node->dtype;
+        c->kind = kind_of(node);
+        c->rank = node->rank;
+        c->numel = node->numel;
+        c->node = node;
+        c->group = c->anchor = c->step_word = -1;
+        memcpy(c->shape, node->shape, sizeof(int64_t) * (size_t)node->rank);
+        for (int d = node->rank; d < WEFT_MAX_RANK; d++)
+            c->shape[d] = 1;
+        c->attrs = node->attrs;
+        if (c->kind == WF_CK_LEAF) {
+            c->op = WF_OP_LEAF;
+            c->materialised = true;
+            c->stealable = s->stealable[i];
+            c->layout = node->storage ? node->storage->layout : 0;
+        } else if (c->kind != WF_CK_SCALAR) {
+            if (node->n_in)
+                WF_TRY(copy_inputs(s, c, node));
+            size_t at = hash_node(c).lo & vn.mask;
+            int32_t same = -1;
+            for (; vn.slot[at] >= 0 && same < 0; at = (at + 1) & vn.mask)
+                if (same_node(&s->g.nodes[vn.slot[at]], c))
+                    same = vn.slot[at];
+            if (same >= 0) {
+                s->canon[i] = same;
+                continue;
+            }
+            vn.slot[at] = s->g.n;
+        }
+        s->order_of[s->g.n] = i;
+        s->canon[i] = s->g.n++;
+    }
+    count_uses(s);
+    return WEFT_OK;
+}

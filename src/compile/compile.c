@@ -1,0 +1,32 @@
+/* compile.c - from an evaluation's nodes to a plan. */
+#include "compile.h"
+
+void wf_plan_free(wf_plan *plan)
+{
+    if (!plan)
+        return;
+    wf_arena_free(&plan->arena);
+    wf_free(plan->key);
+    wf_free(plan);
+}
+
+weft_status wf_compile(const wf_compile_env *env, wf_node *const *order, int32_t n, const bool *stealable,
+                       const int32_t *targets, int n_targets, wf_plan **out)
+{
+    wf_compile_state s = {.env = env, .order = order, .n_order = n, .stealable = stealable, .targets = targets, .n_targets = n_targets};
+    weft_status st;
+    s.plan = wf_calloc(1, sizeof *s.plan);
+    if (!s.plan)
+        return wf_fail_oom(sizeof *s.plan);
+    WF_TRY_GOTO(st, wf_cgraph_build(&s), done);
+    WF_TRY_GOTO(st, wf_fuse(&s), done);
+    st = wf_lower(&s);
+done:
+    wf_arena_free(&s.scratch);
+    if (st != WEFT_OK) {
+        wf_plan_free(s.plan);
+        return st;
+    }
+    *out = s.plan;
+    return WEFT_OK;
+}

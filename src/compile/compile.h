@@ -1,0 +1,155 @@
+/* compile.h - a graph to a plan: number and fold (cgraph.c), fuse (fuse.c), lower to programs and
+ * commands (lower.c), place memory (memplan.c).
+ *
+ * A plan is everything an evaluation needs but the buffers of its leaves and the values of its run-time
+ * scalars. It is made once for a structure and replayed.
+ */
+#ifndef WF_COMPILE_H
+#define WF_COMPILE_H
+
+#include "group.h"
+#include "hal.h"
+#include "kernel_table.h"
+
+/* ---- programs of a device, one a text ---- */
+typedef struct wf_program_entry {
+    wf_hash128 key;
+    uint32_t id;
+} wf_program_entry;
+typedef struct wf_programs {
+    wf_device *dev;
+    uint32_t *next_id;
+    wf_program_entry *table; /* open addressing, capacity a power of two */
+    size_t capacity, count;
+} wf_programs;
+/* The program of a description; made when it is new. `identity` bytes stand for the description. */
+weft_status wf_programs_get(wf_programs *p, const wf_program_desc *desc, const void *identity, size_t n, uint32_t *id);
+bool wf_programs_find(const wf_programs *p, const void *identity, size_t n, uint32_t *id);
+void wf_programs_free(wf_programs *p);
+
+/* ---- plans ---- */
+typedef enum wf_mem_kind { WF_MEM_LEAF, WF_MEM_OUT, WF_MEM_ARENA, WF_MEM_ERROR } wf_mem_kind;
+
+typedef struct wf_patch {
+    uint32_t cmd, bind;
+    uint32_t kind;  /* wf_mem_kind */
+    uint32_t index; /* leaf, output or arena number */
+} wf_patch;
+
+typedef struct wf_plan_out {
+    int64_t numel;
+    size_t size_bytes;
+    int32_t alias_leaf; /* >= 0: this output is that leaf's storage, updated in place */
+} wf_plan_out;
+
+typedef struct wf_plan_realise {
+    int32_t order; /* node of the evaluation's order that gets a storage */
+    int32_t out;   /* output number, -1: empty tensor */
+} wf_plan_realise;
+
+typedef struct wf_plan_check { /* host check of a scalar used as an index */
+    int32_t order;
+    int64_t lo, hi; /* lo <= value < hi */
+    const char *who;
+} wf_plan_check;
+
+typedef struct wf_plan_indirect {
+    uint32_t step_word; /* first of three counts */
+    uint32_t grid[3];
+    int32_t order, axis, div;
+} wf_plan_indirect;
+
+/* A run of commands for the device, or one command for the host. */
+typedef struct wf_plan_part {
+    uint32_t first, count;
+    bool host;
+    uint32_t writes;                  /* host: bit mask of the bindings it writes */
+    uint8_t quant[WF_MAX_BIND];       /* host: 1 + dtype of a planar block-type binding, which the host wants plain */
+} wf_plan_part;
+
+#define WF_MAX_ARENAS 4
+
+typedef struct wf_plan {
+    struct wf_plan *next;       /* bucket chain of the cache */
+    uint64_t last_used;
+    wf_hash128 hash;
+    void *key;
+    size_t key_bytes;
+
+    wf_cmd *cmds;               /* resolved in place */
+    uint32_t n_cmds;
+    wf_patch *patches;
+    uint32_t n_patches;
+    const char **labels;        /* by command */
+    uint32_t static_buffer, static_bytes;
+    void *statics;              /* host copy of the static block */
+    wf_plan_part *parts;
+    uint32_t n_parts;
+
+    int32_t n_leaves, *leaf_order;
+    uint32_t *leaf_buffer;      /* buffers the commands are resolved for */
+    wf_plan_out *outs;
+    uint32_t n_outs, *out_buffer;
+    wf_plan_realise *realise;
+    uint32_t n_realise;
+    int32_t n_scalars, *scalar_order; /* scalar k is step word k */
+    wf_plan_check *checks;
+    uint32_t n_checks;
+    wf_plan_indirect *indirect;
+    uint32_t n_indirect;
+    uint32_t step_bytes;
+    uint64_t arena_bytes[WF_MAX_ARENAS];
+    uint32_t arena_buffer[WF_MAX_ARENAS];
+    bool uses_error;
+    uint64_t list_key;          /* 0: not resolved yet */
+    uint32_t n_dispatches, n_copies, n_fallbacks;
+    int64_t flops, bytes;
+    wf_arena arena;             /* everything above lives here */
+} wf_plan;
+
+typedef struct wf_compile_env {
+    wf_device *dev;
+    wf_programs *programs;
+    /* The CPU, for kernels that `dev` has no row for; opened on first need. NULL when dev is the CPU. */
+    weft_status (*host)(void *user, wf_device **dev, wf_programs **programs);
+    void *user;
+    bool fallback_is_error;     /* WEFT_FALLBACK=error */
+    bool no_fuse;               /* WEFT_FUSE=0 */
+} wf_compile_env;
+
+/* `order`: the nodes of the evaluation, producers first, each with node->topo = its index; nodes with a
+ * storage are leaves. `stealable[i]`: nobody but this evaluation can see leaf i. */
+weft_status wf_compile(const wf_compile_env *env, wf_node *const *order, int32_t n, const bool *stealable,
+                       const int32_t *targets, int n_targets, wf_plan **out);
+void wf_plan_free(wf_plan *plan); /* host memory; the caller destroys static_buffer */
+
+/* ---- steps, in order ---- */
+typedef struct wf_compile_state {
+    const wf_compile_env *env;
+    wf_cgraph g;
+    wf_arena scratch;
+    int32_t *canon;            /* order index -> cgraph node */
+    int32_t *order_of;         /* cgraph node -> first order index */
+    const bool *stealable;
+    const int32_t *targets;
+    int n_targets;
+    int32_t n_order;
+    wf_node *const *order;
+    wf_plan *plan;
+} wf_compile_state;
+weft_status wf_cgraph_build(wf_compile_state *s);
+weft_status wf_fuse(wf_compile_state *s);
+weft_status wf_lower(wf_compile_state *s);
+
+/* memplan.c: intervals of materialised values to (arena, offset). */
+typedef struct wf_mem_item {
+    uint64_t size_bytes;
+    int32_t first, last;     /* commands, inclusive */
+    int32_t n_reads;         /* items read by the commands that write this one: never in its arena */
+    int32_t *reads;
+    int32_t arena;           /* out; in: -1 */
+    uint64_t offset;         /* out */
+} wf_mem_item;
+weft_status wf_memplan(wf_mem_item *items, int32_t n, uint64_t max_bytes, uint64_t arena_bytes[WF_MAX_ARENAS]);
+
+#endif

@@ -1,0 +1,80 @@
+/* kernel_table.h - hand-written kernels as rows of a table, and choosing one.
+ *
+ * The compiler describes what it wants (op, operands with views, attributes, an epilogue in IR); the
+ * table answers with the launches to make, or says why no row is admissible. Behind every fast row
+ * stands a plain one. `WEFT_KERNEL=op:row` forces a row.
+ */
+#ifndef WF_KERNEL_TABLE_H
+#define WF_KERNEL_TABLE_H
+
+#include "hal.h"
+#include "node.h"
+
+typedef struct wf_operand {
+    weft_dtype dtype;
+    uint32_t layout;   /* WF_LAYOUT_* */
+    wf_view view;      /* in elements, relative to the start of the bound range */
+    int64_t numel;     /* elements of the whole storage (planes of block types follow from it) */
+    int32_t step_slot; /* >= 0: a run-time scalar, in this word of the step block; not bound */
+} wf_operand;
+
+typedef struct wf_kernel_req {
+    wf_op op;               /* MATMUL, LINEAR, SDPA, TOPK */
+    wf_attrs attrs;
+    int n_in;
+    wf_operand in[6];       /* the node's inputs in order; for LINEAR the bias is in the epilogue already and absent */
+    weft_dtype out_dtype;   /* of the node; with an epilogue its STORE decides */
+    int out_rank;
+    int64_t out_shape[WEFT_MAX_RANK];
+    /* Epilogue: a KIR of one OUTER stage over 3 outer axes (batch, m, n) of the MATMUL/LINEAR result, using IN for the
+     * accumulated f32 value and ending in its STOREs. Its bindings are its own (numbered from 0); the
+     * compiler appends them after the kernel's operands. NULL: store IN to the output, contiguous. */
+    const wf_kir *epilogue;
+} wf_kernel_req;
+
+/* What a launch binds: >= 0 an input of the request; the output; scratch; an epilogue binding. */
+enum { WF_BIND_OUT = -1, WF_BIND_SCRATCH = -2, WF_BIND_EPILOGUE = -16 /* -16 - i: epilogue binding i */ };
+
+typedef struct wf_launch {
+    const char *row;
+    wf_program_kind kind;    /* WGSL or NAMED */
+    wf_str wgsl;             /* WGSL: text, to be freed by the compiler */
+    bool with_epilogue;      /* NAMED: hand it the epilogue */
+    uint32_t n_bind;
+    int bind[WF_MAX_BIND];   /* as above */
+    uint8_t access[WF_MAX_BIND];
+    uint32_t grid[3];
+    /* Work-group count that follows a run-time scalar: grid[indirect_axis] = ceil(value / indirect_div), from
+     * input `indirect_in` (a step scalar). -1: none. grid then holds the largest. */
+    int32_t indirect_in, indirect_axis, indirect_div;
+    uint32_t n_static;
+    int32_t statics[256];
+} wf_launch;
+
+typedef struct wf_kernel_choice {
+    int n_launches;
+    wf_launch launch[3];
+    uint64_t scratch_bytes;
+    int64_t flops, bytes;    /* the least the work needs */
+} wf_kernel_choice;
+
+/* Choose among admissible rows for a device. Static words of a launch start at word 0; epilogue static
+ * words follow the kernel's own (the row must emit epilogue code with that base, and gets the words
+ * appended by the compiler: it leaves launch.n_static at its own count).
+ * Errors: UNSUPPORTED (why no row fits). */
+weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out);
+
+/* Static words of the matrix kernels (MATMUL and LINEAR, plain dtypes), shared by CPU and WGSL:
+ *   0 M  1 N  2 K  3 batch count  4..6 batch extents (outermost first, padded with leading 1s)
+ *   7 a offset  8 a row stride  9 a col (k) stride  10..12 a batch strides
+ *   13 b offset 14 b row (k) stride 15 b col (n) stride 16..18 b batch strides
+ *   19 reserved. The output is contiguous [batch, M, N]. 20 words.
+ * LINEAR with block-type w: 0 M 1 N 2 K 3 first block of w's view 4 x offset 5 x row stride 6 x k stride
+ *   7 byte offset of w's scale plane 8 byte offset of w's minimum plane 9 act_int8 10 blocks a row. 12 words.
+ * SDPA: 0 B 1 Hq 2 Hkv 3 Tq 4 Tk 5 D 6 scale (f32 bits) 7 causal
+ *   8 q offset 9..12 q strides (b,h,t,d) 13 k offset 14..17 18 v offset 19..22
+ *   23 mask kind (0 none, 1 bool, 2 float) 24 mask offset 25..28 mask strides 29 kv_len step word or -1
+ *   30 splits 31 reserved. Output contiguous [B, Tq, Hq, D] (time before heads). 32 words.
+ * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words. */
+
+#endif

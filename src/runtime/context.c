@@ -1,0 +1,158 @@
+/* context.c - opening and closing a context, its counters, cancelling. */
+#include <stdlib.h>
+
+#include "runtime.h"
+
+weft_status wf_ctx_enter(weft_ctx *ctx, const char *who)
+{
+    if (!ctx)
+        return wf_fail(WEFT_E_CONTEXT, "%s: the context is NULL", who);
+    wf_lock(&ctx->core.lock);
+    if (!ctx->core.closed)
+        return WEFT_OK;
+    wf_unlock(&ctx->core.lock);
+    return wf_fail(WEFT_E_CONTEXT, "%s: the context is closed", who);
+}
+
+static void destroy_ctx(weft_ctx *ctx)
+{
+    wf_free(ctx);
+}
+
+static const char *env_or(const char *given, const char *name, const char *fallback)
+{
+    if (given)
+        return given;
+    const char *v = getenv(name);
+    return v && *v ? v : fallback;
+}
+
+static bool env_is(const char *name, const char *value)
+{
+    const char *v = getenv(name);
+    return v && strcmp(v, value) == 0;
+}
+
+weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
+{
+    static const weft_ctx_opts none;
+    opts = opts ? opts : &none;
+    if (!out)
+        return wf_fail(WEFT_E_CONTEXT, "ctx_open: the result pointer is NULL");
+    weft_ctx *ctx = wf_calloc(1, sizeof *ctx);
+    if (!ctx)
+        return wf_fail_oom(sizeof *ctx);
+    weft_status st = wf_core_init(&ctx->core);
+    if (st != WEFT_OK) {
+        wf_free(ctx);
+        return st;
+    }
+    ctx->core.destroy = destroy_ctx;
+    ctx->core.upload = wf_storage_upload;
+    ctx->buffers.ctx = ctx;
+    ctx->n_threads = opts->n_threads;
+    ctx->next_list_key = 1;
+    ctx->fallback_is_error = env_is("WEFT_FALLBACK", "error");
+    ctx->no_fuse = env_is("WEFT_FUSE", "0");
+    ctx->trace.start_ns = wf_now_ns();
+    if (opts->trace_path && !(ctx->trace.path = wf_strdup(opts->trace_path)))
+        st = wf_fail_oom(strlen(opts->trace_path));
+    if (st == WEFT_OK)
+        st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
+    if (st != WEFT_OK) {
+        wf_free(ctx->trace.path);
+        ctx->core.closed = true;
+        wf_core_release(ctx);
+        return st;
+    }
+    ctx->programs = (wf_programs){.dev = ctx->dev, .next_id = &ctx->next_id};
+    *out = ctx;
+    return WEFT_OK;
+}
+
+static void free_scratch(weft_ctx *ctx)
+{
+    wf_free(ctx->order);
+    wf_free(ctx->walk);
+    wf_free(ctx->key.ptr);
+    wf_free(ctx->stealable);
+    wf_free(ctx->targets);
+    wf_free(ctx->fresh);
+    wf_free(ctx->buffers.free_list);
+}
+
+void weft_ctx_close(weft_ctx *ctx)
+{
+    if (!ctx)
+        return;
+    wf_lock(&ctx->core.lock);
+    if (ctx->core.closed) {
+        wf_unlock(&ctx->core.lock);
+        return;
+    }
+    wf_core_drop_caches(&ctx->core);
+    ctx->core.closed = true;
+    wf_trace_write(&ctx->trace);
+    for (int b = 0; b < WF_PLAN_BUCKETS; b++)
+        while (ctx->plans[b]) {
+            wf_plan *next = ctx->plans[b]->next;
+            wf_plan_destroy(ctx, ctx->plans[b]);
+            ctx->plans[b] = next;
+        }
+    for (int a = 0; a < WF_MAX_ARENAS; a++)
+        wf_buffer_drop(ctx, ctx->arena[a], ctx->arena_bytes[a]);
+    wf_buffer_drop(ctx, ctx->step_buffer, WF_STEP_BYTES);
+    wf_buffer_drop(ctx, ctx->error_buffer, 256);
+    wf_buffers_trim(&ctx->buffers, 0);
+    wf_programs_free(&ctx->programs);
+    wf_programs_free(&ctx->host_programs);
+    if (ctx->host)
+        ctx->host->vt->close(ctx->host);
+    ctx->dev->vt->close(ctx->dev);
+    ctx->host = ctx->dev = NULL; /* storages that are still held see that their buffer is gone */
+    free_scratch(ctx);
+    wf_unlock(&ctx->core.lock);
+    wf_core_release(ctx);
+}
+
+void weft_cancel(weft_ctx *ctx)
+{
+    if (ctx)
+        atomic_store(&ctx->core.cancel, true);
+}
+
+void weft_cancel_clear(weft_ctx *ctx)
+{
+    if (ctx)
+        atomic_store(&ctx->core.cancel, false);
+}
+
+weft_status weft_ctx_device(weft_ctx *ctx, weft_device_info *out)
+{
+    WF_TRY(wf_ctx_enter(ctx, "ctx_device"));
+    *out = ctx->dev->caps.info;
+    wf_unlock(&ctx->core.lock);
+    return WEFT_OK;
+}
+
+weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
+{
+    WF_TRY(wf_ctx_enter(ctx, "ctx_stats"));
+    *out = ctx->stats;
+    out->pipelines = ctx->programs.count;
+    wf_unlock(&ctx->core.lock);
+    return WEFT_OK;
+}
+
+weft_status weft_null_last_list(weft_ctx *ctx, const void **list, size_t *list_bytes, const void **params, size_t *param_bytes,
+                                const void **step, size_t *step_bytes)
+{
+    WF_TRY(wf_ctx_enter(ctx, "null_last_list"));
+    weft_status st = WEFT_OK;
+    if (strcmp(ctx->dev->caps.info.kind, "null") != 0)
+        st = wf_fail(WEFT_E_UNSUPPORTED, "null_last_list: the device is \"%s\", not null", ctx->dev->caps.info.spec);
+    else
+        wf_null_last(ctx->dev, list, list_bytes, params, param_bytes, step, step_bytes);
+    wf_unlock(&ctx->core.lock);
+    return st;
+}

@@ -1,0 +1,255 @@
+/* eval.c - evaluate: walk the graph, find the plan by the graph's structure, run it.
+ *
+ * The structure is written out as bytes (ops, dtypes, shapes, views, attributes, and which leaves share
+ * a storage or may be updated in place), and the plan is looked up by their hash and compared byte by
+ * byte. Values of run-time scalars and the leaves' bytes are not part of it.
+ */
+#include "runtime.h"
+
+typedef struct wf_walk {
+    wf_node *node;
+    int next;
+} wf_walk;
+
+static weft_status push_order(weft_ctx *ctx, wf_node *n)
+{
+    if (ctx->n_order == INT32_MAX)
+        return wf_fail(WEFT_E_UNSUPPORTED, "eval: the graph has more than 2^31 nodes");
+    if (ctx->n_order == ctx->cap_order)
+        WF_TRY(wf_grow((void **)&ctx->order, &ctx->cap_order, ctx->n_order + 1, sizeof *ctx->order));
+    n->topo = (int32_t)ctx->n_order;
+    ctx->order[ctx->n_order++] = n;
+    return WEFT_OK;
+}
+
+static inline bool is_leaf(const wf_node *n)
+{
+    return n->storage || n->n_in == 0;
+}
+
+/* Producers first; no recursion, so depth is bounded by memory alone. */
+static weft_status collect(weft_ctx *ctx, wf_node *root)
+{
+    size_t depth = 0;
+    if (root->mark == ctx->core.epoch)
+        return WEFT_OK;
+    root->mark = ctx->core.epoch;
+    root->uses = 0;
+    if (is_leaf(root))
+        return push_order(ctx, root);
+    if (ctx->cap_walk == 0)
+        WF_TRY(wf_grow((void **)&ctx->walk, &ctx->cap_walk, 64, sizeof *ctx->walk));
+    ctx->walk[depth++] = (wf_walk){root, 0};
+    while (depth) {
+        wf_walk *top = &ctx->walk[depth - 1];
+        if (top->next == top->node->n_in) {
+            WF_TRY(push_order(ctx, top->node));
+            depth--;
+            continue;
+        }
+        wf_node *in = top->node->in[top->next++].node;
+        if (in->mark == ctx->core.epoch) {
+            in->uses++;
+            continue;
+        }
+        in->mark = ctx->core.epoch;
+        in->uses = 1;
+        if (is_leaf(in)) {
+            WF_TRY(push_order(ctx, in));
+            continue;
+        }
+        if (depth == ctx->cap_walk)
+            WF_TRY(wf_grow((void **)&ctx->walk, &ctx->cap_walk, depth + 1, sizeof *ctx->walk));
+        ctx->walk[depth++] = (wf_walk){in, 0};
+    }
+    return WEFT_OK;
+}
+
+/* ---- the key ---- */
+
+static inline uint8_t *put(uint8_t *p, const void *src, size_t n)
+{
+    memcpy(p, src, n);
+    return p + n;
+}
+
+static inline uint8_t *put64(uint8_t *p, uint64_t v)
+{
+    return put(p, &v, 8);
+}
+
+#define VIEW_BYTES (8 + 8 + 16 * WEFT_MAX_RANK)
+#define NODE_BYTES (8 + 8 * WEFT_MAX_RANK + sizeof(wf_attrs))
+
+static uint8_t *key_leaf(weft_ctx *ctx, uint8_t *p, wf_node *n, size_t i)
+{
+    bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1;
+    ctx->stealable[i] = steal;
+    p = put64(p, (uint64_t)n->storage->layout << 1 | steal);
+    return put64(p, (uint64_t)n->numel);
+}
+
+static uint8_t *key_node(uint8_t *p, const wf_node *n)
+{
+    p = put(p, n->shape, sizeof(int64_t) * (size_t)n->rank);
+    p = put(p, &n->attrs, sizeof n->attrs);
+    for (int j = 0; j < n->n_in; j++) {
+        const wf_view *v = &n->in[j].view;
+        p = put64(p, (uint64_t)(uint32_t)n->in[j].node->topo | (uint64_t)v->rank << 32);
+        p = put64(p, (uint64_t)v->offset);
+        p = put(p, v->shape, sizeof(int64_t) * (size_t)v->rank);
+        p = put(p, v->strides, sizeof(int64_t) * (size_t)v->rank);
+    }
+    return p;
+}
+
+static weft_status build_key(weft_ctx *ctx, int n_targets)
+{
+    size_t bound = 16 + 8 * (size_t)n_targets;
+    for (size_t i = 0; i < ctx->n_order; i++)
+        bound += NODE_BYTES + (size_t)ctx->order[i]->n_in * VIEW_BYTES;
+    if (ctx->n_order > ctx->cap_stealable)
+        WF_TRY(wf_grow((void **)&ctx->stealable, &ctx->cap_stealable, ctx->n_order, sizeof *ctx->stealable));
+    if (bound > ctx->key.cap)
+        WF_TRY(wf_grow((void **)&ctx->key.ptr, &ctx->key.cap, bound, 1));
+    uint8_t *base = (uint8_t *)ctx->key.ptr, *p = put64(base, ctx->n_order);
+    for (size_t i = 0; i < ctx->n_order; i++) {
+        wf_node *n = ctx->order[i];
+        uint64_t stored = n->storage != NULL;
+        p = put64(p, n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_in << 24 | (uint64_t)n->rank << 32 | stored << 40);
+        ctx->stealable[i] = false;
+        p = n->storage ? key_leaf(ctx, p, n, i) : key_node(p, n);
+    }
+    for (int i = 0; i < n_targets; i++)
+        p = put64(p, (uint64_t)ctx->targets[i]);
+    ctx->key.len = (size_t)(p - base);
+    return WEFT_OK;
+}
+
+/* ---- the cache ---- */
+
+static wf_plan *find_plan(weft_ctx *ctx, wf_hash128 h)
+{
+    for (wf_plan *p = ctx->plans[h.lo % WF_PLAN_BUCKETS]; p; p = p->next)
+        if (p->hash.lo == h.lo && p->hash.hi == h.hi && p->key_bytes == ctx->key.len && memcmp(p->key, ctx->key.ptr, p->key_bytes) == 0)
+            return p;
+    return NULL;
+}
+
+static void evict_oldest(weft_ctx *ctx)
+{
+    wf_plan **oldest = NULL;
+    for (int b = 0; b < WF_PLAN_BUCKETS; b++)
+        for (wf_plan **p = &ctx->plans[b]; *p; p = &(*p)->next)
+            if (!oldest || (*p)->last_used < (*oldest)->last_used)
+                oldest = p;
+    if (!oldest)
+        return;
+    wf_plan *dead = *oldest;
+    *oldest = dead->next;
+    ctx->n_plans--;
+    wf_plan_destroy(ctx, dead);
+}
+
+static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan **out)
+{
+    wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
+                          .user = ctx, .fallback_is_error = ctx->fallback_is_error, .no_fuse = ctx->no_fuse};
+    wf_plan *p;
+    uint64_t begin = wf_now_ns();
+    WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
+    weft_status st = WEFT_OK;
+    p->key = wf_alloc(ctx->key.len);
+    if (!p->key)
+        st = wf_fail_oom(ctx->key.len);
+    if (st == WEFT_OK && p->static_bytes) {
+        st = wf_buffer_new(ctx, p->static_bytes, &p->static_buffer);
+        if (st == WEFT_OK)
+            st = ctx->dev->vt->write(ctx->dev, p->static_buffer, 0, p->statics, p->static_bytes);
+        ctx->stats.static_uploads++;
+        ctx->stats.bytes_up += p->static_bytes;
+    }
+    if (st != WEFT_OK) {
+        wf_plan_destroy(ctx, p);
+        return st;
+    }
+    memcpy(p->key, ctx->key.ptr, ctx->key.len);
+    p->key_bytes = ctx->key.len;
+    p->hash = h;
+    if (ctx->n_plans >= WF_PLANS_MAX)
+        evict_oldest(ctx);
+    p->next = ctx->plans[h.lo % WF_PLAN_BUCKETS];
+    ctx->plans[h.lo % WF_PLAN_BUCKETS] = p;
+    ctx->n_plans++;
+    ctx->stats.plans_built++;
+    ctx->stats.pipelines = ctx->programs.count;
+    wf_trace_add(&ctx->trace, "compile", "compile", begin, wf_now_ns());
+    *out = p;
+    return WEFT_OK;
+}
+
+weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
+{
+    int n_targets = 0;
+    *waited = false;
+    ctx->core.epoch++;
+    ctx->n_order = 0;
+    if ((size_t)n > ctx->cap_targets)
+        WF_TRY(wf_grow((void **)&ctx->targets, &ctx->cap_targets, (size_t)n, sizeof *ctx->targets));
+    for (int i = 0; i < n; i++)
+        if (!nodes[i]->storage)
+            WF_TRY(collect(ctx, nodes[i]));
+    for (int i = 0; i < n; i++) {
+        bool again = nodes[i]->storage != NULL;
+        for (int j = 0; j < n_targets && !again; j++)
+            again = ctx->targets[j] == nodes[i]->topo;
+        if (!again)
+            ctx->targets[n_targets++] = nodes[i]->topo;
+    }
+    if (n_targets == 0)
+        return WEFT_OK;
+    if (atomic_exchange(&ctx->core.cancel, false))
+        return wf_fail(WEFT_E_CANCELLED, "cancelled");
+    WF_TRY(build_key(ctx, n_targets));
+    wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);
+    wf_plan *plan = find_plan(ctx, h);
+    if (plan)
+        ctx->stats.plans_reused++;
+    else
+        WF_TRY(make_plan(ctx, h, n_targets, &plan));
+    plan->last_used = ++ctx->clock;
+    ctx->stats.evals++;
+    return wf_plan_run(ctx, plan, waited);
+}
+
+weft_status weft_eval(weft_tensor *const *tensors, int n)
+{
+    wf_node *few[16], **nodes = few;
+    weft_ctx *ctx = NULL;
+    if (n < 0 || (n && !tensors))
+        return wf_fail(WEFT_E_VALUE, "eval: %d tensors", n);
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i])
+            return wf_fail(WEFT_E_CONTEXT, "eval: tensor %d is NULL", i);
+        if (tensors[i]->status != WEFT_OK)
+            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
+        if (ctx && tensors[i]->ctx != ctx)
+            return wf_fail(WEFT_E_CONTEXT, "eval: tensors %d and 0 belong to different contexts", i);
+        ctx = tensors[i]->ctx;
+    }
+    if (n == 0)
+        return WEFT_OK;
+    if (n > (int)WF_COUNT(few) && !(nodes = wf_alloc(sizeof *nodes * (size_t)n)))
+        return wf_fail_oom(sizeof *nodes * (size_t)n);
+    weft_status st = wf_ctx_enter(ctx, "eval");
+    if (st == WEFT_OK) {
+        bool waited;
+        for (int i = 0; i < n; i++)
+            nodes[i] = tensors[i]->node;
+        st = wf_eval_nodes(ctx, nodes, n, &waited);
+        wf_unlock(&ctx->core.lock);
+    }
+    if (nodes != few)
+        wf_free(nodes);
+    return st;
+}

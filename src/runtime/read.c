@@ -1,0 +1,213 @@
+/* read.c - reading tensors back: at once, converted, or with a fence. */
+#include <math.h>
+
+#include "quant.h"
+#include "runtime.h"
+
+struct weft_fence {
+    weft_ctx *ctx;
+    uint64_t fence;
+    bool done;
+    weft_status status;
+    uint8_t *staging;      /* aligned bytes, when dst cannot take them directly; else NULL */
+    size_t skip;           /* of the staging bytes before the first wanted one */
+    void *dst;
+    size_t size_bytes;
+    weft_dtype planar;     /* block type to convert from planar */
+    bool is_planar;
+    int64_t n_blocks, first_block;
+    weft_tensor *held;     /* keeps the storage until the read is done */
+};
+
+/* A computed tensor whose bytes are one run of its storage; owned by the caller. */
+static weft_status materialise(weft_ctx *ctx, weft_tensor *t, weft_tensor **out)
+{
+    weft_tensor *c = wf_view_is_contiguous(&t->view) ? weft_tensor_retain(t) : weft_keep(weft_contiguous(t));
+    weft_status st = weft_tensor_status(c);
+    bool waited;
+    if (st != WEFT_OK)
+        wf_fail(st, "%s", weft_tensor_message(c));
+    else if (!c->node->storage)
+        st = wf_eval_nodes(ctx, &c->node, 1, &waited);
+    if (st != WEFT_OK) {
+        weft_tensor_release(c);
+        return st;
+    }
+    *out = c;
+    return WEFT_OK;
+}
+
+static weft_status start_read(weft_ctx *ctx, weft_tensor *t, void *dst, size_t size_bytes, weft_fence *f)
+{
+    weft_dtype dtype = (weft_dtype)t->node->dtype;
+    wf_storage *s = t->node->storage;
+    size_t unit = weft_dtype_block_bytes(dtype);
+    uint64_t begin = (uint64_t)(t->view.offset / weft_dtype_block(dtype)) * unit, end = begin + size_bytes;
+    *f = (weft_fence){.ctx = ctx, .dst = dst, .size_bytes = size_bytes};
+    if (size_bytes == 0 || !s || !s->buffer) {
+        f->done = true;
+        return WEFT_OK;
+    }
+    if (s->layout == WF_LAYOUT_PLANAR) {
+        f->is_planar = true;
+        f->planar = dtype;
+        f->n_blocks = t->node->numel / weft_dtype_block(dtype);
+        f->first_block = t->view.offset / weft_dtype_block(dtype);
+        begin = 0;
+        end = s->size_bytes;
+    } else if (ctx->dev->vt->map) {
+        const uint8_t *bytes = ctx->dev->vt->map(ctx->dev, s->buffer);
+        if (bytes) {
+            memcpy(dst, bytes + begin, size_bytes);
+            ctx->stats.bytes_down += size_bytes;
+            f->done = true;
+            return WEFT_OK;
+        }
+    }
+    uint64_t from = begin & ~(uint64_t)3, to = wf_align_up(end, 4);
+    void *target = dst;
+    if (f->is_planar || from != begin || to != end) {
+        target = f->staging = wf_alloc((size_t)(to - from));
+        if (!target)
+            return wf_fail_oom((size_t)(to - from));
+        f->skip = (size_t)(begin - from);
+    }
+    ctx->stats.bytes_down += to - from;
+    f->held = weft_tensor_retain(t);
+    return ctx->dev->vt->read(ctx->dev, s->buffer, from, target, to - from, &f->fence);
+}
+
+static weft_status finish_read(weft_fence *f)
+{
+    if (f->is_planar)
+        return wf_quant_from_planar(f->planar, f->n_blocks, f->staging, f->dst, f->first_block,
+                                    (int64_t)(f->size_bytes / weft_dtype_block_bytes(f->planar)));
+    if (f->staging)
+        memcpy(f->dst, f->staging + f->skip, f->size_bytes);
+    return WEFT_OK;
+}
+
+static weft_status wait_read(weft_fence *f, int64_t timeout_ns)
+{
+    if (f->done)
+        return f->status;
+    if (f->ctx->core.closed) {
+        f->done = true;
+        return f->status = wf_fail(WEFT_E_CONTEXT, "read: the context was closed");
+    }
+    weft_status st = f->ctx->dev->vt->wait(f->ctx->dev, f->fence, timeout_ns);
+    if (st == WEFT_E_TIMEOUT)
+        return st;
+    f->done = true;
+    return f->status = st == WEFT_OK ? finish_read(f) : st;
+}
+
+static void drop_read(weft_fence *f)
+{
+    wf_free(f->staging);
+    weft_tensor_release(f->held);
+}
+
+static weft_status check_tensor(weft_tensor *t, const char *who)
+{
+    if (!t)
+        return wf_fail(WEFT_E_CONTEXT, "%s: the tensor is NULL", who);
+    if (t->status != WEFT_OK)
+        return wf_fail(t->status, "%s", weft_tensor_message(t));
+    return WEFT_OK;
+}
+
+static weft_status read_locked(weft_ctx *ctx, weft_tensor *t, void *dst, size_t size_bytes)
+{
+    weft_tensor *c;
+    weft_fence f;
+    WF_TRY(materialise(ctx, t, &c));
+    weft_status st = start_read(ctx, c, dst, size_bytes, &f);
+    if (st == WEFT_OK)
+        st = wait_read(&f, -1);
+    drop_read(&f);
+    weft_tensor_release(c);
+    return st;
+}
+
+weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes)
+{
+    WF_TRY(check_tensor(t, "read"));
+    if (size_bytes != weft_tensor_nbytes(t))
+        return wf_fail(WEFT_E_VALUE, "read: the tensor has %zu bytes, the buffer %zu", weft_tensor_nbytes(t), size_bytes);
+    if (size_bytes && !dst)
+        return wf_fail(WEFT_E_VALUE, "read: the buffer is NULL");
+    WF_TRY(wf_ctx_enter(t->ctx, "read"));
+    weft_status st = read_locked(t->ctx, t, dst, size_bytes);
+    wf_unlock(&t->ctx->core.lock);
+    return st;
+}
+
+weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_fence **out)
+{
+    WF_TRY(check_tensor(t, "read_async"));
+    if (size_bytes != weft_tensor_nbytes(t))
+        return wf_fail(WEFT_E_VALUE, "read_async: the tensor has %zu bytes, the buffer %zu", weft_tensor_nbytes(t), size_bytes);
+    if (!out || (size_bytes && !dst))
+        return wf_fail(WEFT_E_VALUE, "read_async: the %s is NULL", out ? "buffer" : "result pointer");
+    weft_fence *f = wf_calloc(1, sizeof *f);
+    if (!f)
+        return wf_fail_oom(sizeof *f);
+    weft_status st = wf_ctx_enter(t->ctx, "read_async");
+    if (st != WEFT_OK) {
+        wf_free(f);
+        return st;
+    }
+    weft_tensor *c;
+    st = materialise(t->ctx, t, &c);
+    if (st == WEFT_OK) {
+        st = start_read(t->ctx, c, dst, size_bytes, f);
+        weft_tensor_release(c);
+    }
+    atomic_fetch_add(&t->ctx->core.refs, 1);
+    weft_ctx *ctx = t->ctx;
+    wf_unlock(&ctx->core.lock);
+    if (st != WEFT_OK) {
+        drop_read(f);
+        wf_free(f);
+        wf_core_release(ctx);
+        return st;
+    }
+    *out = f;
+    return WEFT_OK;
+}
+
+weft_status weft_fence_wait(weft_fence *fence, int64_t timeout_ms)
+{
+    if (!fence)
+        return wf_fail(WEFT_E_CONTEXT, "fence_wait: the fence is NULL");
+    wf_lock(&fence->ctx->core.lock);
+    weft_status st = wait_read(fence, timeout_ms < 0 ? -1 : timeout_ms > INT64_MAX / 1000000 ? INT64_MAX : timeout_ms * 1000000);
+    wf_unlock(&fence->ctx->core.lock);
+    return st;
+}
+
+void weft_fence_destroy(weft_fence *fence)
+{
+    if (!fence)
+        return;
+    weft_ctx *ctx = fence->ctx;
+    wf_lock(&ctx->core.lock);
+    wait_read(fence, -1);
+    drop_read(fence);
+    wf_unlock(&ctx->core.lock);
+    wf_free(fence);
+    wf_core_release(ctx);
+}
+
+weft_status weft_ctx_sync(weft_ctx *ctx)
+{
+    WF_TRY(wf_ctx_enter(ctx, "ctx_sync"));
+    wf_cmdlist nothing = {0};
+    uint64_t fence;
+    weft_status st = ctx->dev->vt->submit(ctx->dev, &nothing, &fence);
+    if (st == WEFT_OK)
+        st = ctx->dev->vt->wait(ctx->dev, fence, -1);
+    wf_unlock(&ctx->core.lock);
+    return st;
+}

@@ -1,0 +1,83 @@
+/* runtime.h - inside a context: the device, its buffers, plans and counters. */
+#ifndef WF_RUNTIME_H
+#define WF_RUNTIME_H
+
+#include "compile.h"
+
+/* ---- buffers.c: device buffers with a pool ---- */
+typedef struct wf_pool_entry {
+    uint64_t size_bytes;
+    uint32_t id;
+} wf_pool_entry;
+typedef struct wf_buffers {
+    weft_ctx *ctx;
+    wf_pool_entry *free_list; /* last in, first out, so that a repeating step gets the same buffers */
+    size_t n_free, cap_free;
+    uint64_t free_bytes;
+} wf_buffers;
+weft_status wf_buffers_get(wf_buffers *b, uint64_t size_bytes, uint32_t *id);
+void wf_buffers_put(wf_buffers *b, uint32_t id, uint64_t size_bytes);
+void wf_buffers_trim(wf_buffers *b, uint64_t keep_bytes);
+/* Without the pool. */
+weft_status wf_buffer_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t *id);
+void wf_buffer_drop(weft_ctx *ctx, uint32_t id, uint64_t size_bytes);
+/* A storage of its own buffer (from the pool); size 0 gives one without a buffer. */
+weft_status wf_storage_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t layout, wf_storage **out);
+weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, int64_t row, const void *data, size_t size_bytes,
+                              wf_storage **out);
+
+/* ---- trace.c: Chrome trace events ---- */
+typedef struct wf_trace {
+    char *path;
+    wf_str events;
+    uint64_t start_ns;
+} wf_trace;
+void wf_trace_add(wf_trace *t, const char *name, const char *category, uint64_t begin_ns, uint64_t end_ns);
+void wf_trace_write(wf_trace *t);
+
+#define WF_PLAN_BUCKETS 256
+#define WF_PLANS_MAX 512
+
+struct weft_ctx {
+    wf_core_ctx core; /* first: core sees only this */
+    wf_device *dev;
+    wf_device *host;  /* the CPU beside a GPU, opened when a plan first needs it */
+    weft_stats stats, host_stats;
+    wf_programs programs, host_programs;
+    uint32_t next_id; /* buffers and programs of both devices */
+    wf_buffers buffers;
+    wf_plan *plans[WF_PLAN_BUCKETS];
+    size_t n_plans;
+    uint64_t clock;   /* of plan use */
+    uint64_t next_list_key;
+    uint32_t arena[WF_MAX_ARENAS];
+    uint64_t arena_bytes[WF_MAX_ARENAS];
+    uint32_t step_buffer, error_buffer;
+    bool fallback_is_error, no_fuse;
+    int n_threads;
+    wf_trace trace;
+    /* scratch of the evaluation that runs */
+    wf_node **order;
+    size_t n_order, cap_order;
+    struct wf_walk *walk;
+    size_t cap_walk;
+    wf_str key;
+    bool *stealable;
+    size_t cap_stealable;
+    int32_t *targets;
+    size_t cap_targets;
+    wf_storage **fresh;
+    size_t cap_fresh;
+};
+
+/* eval.c: compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
+weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
+/* run.c */
+weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited);
+void wf_plan_destroy(weft_ctx *ctx, wf_plan *plan);
+weft_status wf_run_host_part(weft_ctx *ctx, wf_plan *plan, const wf_plan_part *part, const void *step);
+weft_status wf_ctx_host(void *user, wf_device **dev, wf_programs **programs);
+/* Lock and check that the context can be used: CONTEXT when it is NULL or closed. Unlock only on success. */
+weft_status wf_ctx_enter(weft_ctx *ctx, const char *who);
+
+#endif
