@@ -12,7 +12,7 @@ enum { FREE_MAX = 4096 };
 weft_status wf_core_init(wf_core_ctx *core)
 {
     memset(core, 0, sizeof *core);
-    wf_mutex_init(&core->lock, true);
+    wf_biased_init(&core->lock);
     atomic_init(&core->cancel, false);
     atomic_init(&core->refs, 1);
     core->epoch = 1;
@@ -45,7 +45,7 @@ void wf_core_release(weft_ctx *ctx)
         return;
     wf_core_drop_caches(core);
     free_blocks(core);
-    pthread_mutex_destroy(&core->lock);
+    wf_biased_destroy(&core->lock);
     if (core->destroy)
         core->destroy(ctx);
 }
@@ -103,23 +103,18 @@ static inline wf_node *begin(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in
     return n;
 }
 
-static inline void set_count(wf_node *n)
-{
-    uint64_t numel = 1; /* may wrap on the way to a 0 */
-    for (int k = 0; k < n->rank; k++)
-        numel *= (uint64_t)n->shape[k];
-    n->numel = (int64_t)numel;
-}
-
 wf_node *wf_node_new(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, int rank, const int64_t *shape)
 {
     wf_node *n = begin(ctx, op, dtype, n_in);
     if (!n)
         return NULL;
     n->rank = rank;
-    for (int k = 0; k < WEFT_MAX_RANK; k++)
+    uint64_t numel = 1; /* may wrap on the way to a 0 */
+    for (int k = 0; k < WEFT_MAX_RANK; k++) {
         n->shape[k] = k < rank ? shape[k] : 1;
-    set_count(n);
+        numel *= (uint64_t)n->shape[k];
+    }
+    n->numel = (int64_t)numel;
     return n;
 }
 
@@ -129,8 +124,14 @@ wf_node *wf_node_like(weft_ctx *ctx, wf_op op, weft_dtype dtype, int n_in, const
     if (!n)
         return NULL;
     n->rank = shape->rank;
-    memcpy(n->shape, shape->shape, sizeof n->shape);
-    set_count(n);
+    /* Word by word: the view is often fresh, and a wide load would wait for its narrow stores. */
+    uint64_t numel = 1;
+#pragma GCC unroll 8
+    for (int k = 0; k < WEFT_MAX_RANK; k++) {
+        n->shape[k] = shape->shape[k];
+        numel *= (uint64_t)shape->shape[k];
+    }
+    n->numel = (int64_t)numel;
     return n;
 }
 
