@@ -207,6 +207,8 @@ static weft_status once(const bench_state *s, double *seconds)
         weft_keep(out[i]);
     weft_scope_end(scope);
     weft_status st = weft_eval(out, n);
+    if (st == WEFT_OK)
+        st = weft_ctx_sync(s->ctx);
     *seconds = cli_now() - start;
     for (int i = 0; i < n; i++)
         weft_tensor_release(out[i]);

@@ -73,18 +73,22 @@ static weft_tensor *feed_forward(const weft_model *m, int layer, weft_tensor *x)
     return linear(m, weft_mul(gate, up), weight(m, layer, MDL_DOWN), NULL, WEFT_ACT_NONE);
 }
 
+weft_tensor *mdl_llama_block(const weft_model *m, int layer, weft_tensor *x, const mdl_step *step)
+{
+    float eps = m->config.norm_eps;
+    weft_tensor *h = weft_rms_norm(x, weight(m, layer, MDL_ATTN_NORM), eps, -1);
+    x = weft_add(x, attention(m, layer, h, step));
+    h = weft_rms_norm(x, weight(m, layer, MDL_FFN_NORM), eps, -1);
+    return weft_add(x, feed_forward(m, layer, h));
+}
+
 weft_tensor *mdl_llama_build(const weft_model *m, const mdl_step *step)
 {
-    const mdl_config *c = &m->config;
     weft_tensor *x = weft_embedding(m->weights[MDL_EMBED], step->ids); /* [T, C] */
     if (weft_tensor_dtype(x) != WEFT_DTYPE_F32)
         x = weft_cast(x, WEFT_DTYPE_F32);
-    for (int layer = 0; layer < c->n_layers; layer++) {
-        weft_tensor *h = weft_rms_norm(x, weight(m, layer, MDL_ATTN_NORM), c->norm_eps, -1);
-        x = weft_add(x, attention(m, layer, h, step));
-        h = weft_rms_norm(x, weight(m, layer, MDL_FFN_NORM), c->norm_eps, -1);
-        x = weft_add(x, feed_forward(m, layer, h));
-    }
+    for (int layer = 0; layer < m->config.n_layers; layer++)
+        x = mdl_llama_block(m, layer, x, step);
     return x;
 }
 

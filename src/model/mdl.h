@@ -101,6 +101,7 @@ weft_status mdl_weights_load(weft_model *m, const weft_file *file, bool hf, cons
 
 /* decoder.c */
 weft_tensor *mdl_llama_build(const weft_model *m, const mdl_step *step);
+weft_tensor *mdl_llama_block(const weft_model *m, int layer, weft_tensor *x, const mdl_step *step); /* [T, C] -> [T, C] */
 weft_tensor *mdl_logits(const weft_model *m, weft_tensor *hidden); /* final norm and output matrix */
 
 /* ---- session ---- */

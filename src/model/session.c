@@ -29,6 +29,8 @@ weft_status mdl_caches_create(weft_session *s, weft_tensor **kv)
         kv[i] = weft_keep(weft_zeros(s->model->ctx, s->kv_dtype, 4, shape));
     weft_scope_end(scope);
     weft_status st = weft_eval(kv, n_caches(s));
+    if (st == WEFT_OK)
+        st = weft_ctx_sync(s->model->ctx);
     if (st != WEFT_OK)
         mdl_caches_release(s, kv);
     return st;

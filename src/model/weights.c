@@ -184,5 +184,5 @@ weft_status mdl_weights_load(weft_model *m, const weft_file *file, bool hf, cons
     memset(m->layers, 0, n_layer * sizeof *m->layers);
     weft_status st = load_all(&l);
     weft_free(l.buffer);
-    return st;
+    return st == WEFT_OK ? weft_ctx_sync(m->ctx) : st; /* an upload that failed late belongs to the load */
 }
