@@ -1,0 +1,260 @@
+/* kern_gemm.c - the packed matrix product: operands of any layout are packed to panels, a microkernel makes
+ * tiles of them, and each finished tile goes to the destination while it is in cache.
+ *
+ * Loops as in Van Zee and van de Geijn 2015 (BLIS): the packed b strip [KC, NR] stays in L1, the packed a
+ * block [MC, KC] in L2. Panels are packed once by all threads and then shared. An element is summed in
+ * blocks of KC in order, whatever the tiles, so neither tiles nor threads change its bits.
+ */
+#include "kern.h"
+
+enum {
+    KC = 256,
+    MC = 96,  /* rows of a tile: a multiple of every mr */
+    NC = 256, /* columns of a tile: a multiple of every nr */
+    K_WHOLE = 8192, /* a longer K is cut into chunks of K_CHUNK, with the sums kept in memory between them */
+    K_CHUNK = 4096
+};
+#define A_PANEL_BYTES ((size_t)16 << 20)
+#define B_PANEL_BYTES ((size_t)8 << 20)
+#define SMALL_BYTES ((size_t)1 << 20) /* a and b panels of one batch that a thread packs for itself */
+#define PART_FLOPS 1000000            /* about what waking a thread is worth */
+
+typedef struct gemm_plan {
+    bool small;      /* one thread does a whole matrix; parts are groups of batches */
+    int64_t group;   /* batches a part */
+    int64_t ks, chunks;
+    int64_t ms, ns;  /* rows and columns of the panels */
+    size_t a_bytes, b_bytes, c_bytes; /* shared panels; sums kept between chunks */
+    size_t worker_bytes;
+    size_t total;
+} gemm_plan;
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+static int64_t panel_extent(int64_t n, int64_t k, int64_t step, size_t bytes)
+{
+    const int64_t fit = (int64_t)(bytes / 4) / k / step * step;
+    return WF_MIN(round_up(n, step), WF_MAX(fit, step));
+}
+
+/* Depends on the shape alone, but for the number of worker buffers. */
+static gemm_plan plan_gemm(int64_t batch, int64_t m, int64_t n, int64_t k, int n_workers)
+{
+    gemm_plan p = {.ks = k <= K_WHOLE ? k : K_CHUNK};
+    p.chunks = (k + p.ks - 1) / p.ks;
+    const double flops = 2.0 * (double)m * (double)n * (double)k;
+    const double floats = ((double)m + (double)n + WF_KERN_MAX_MR + WF_KERN_MAX_NR) * (double)k;
+    p.small = p.chunks == 1 && floats * 4 <= (double)SMALL_BYTES && (batch >= 8 || flops <= PART_FLOPS);
+    if (p.small) {
+        p.ms = round_up(m, WF_KERN_MAX_MR);
+        p.ns = round_up(n, WF_KERN_MAX_NR);
+        p.group = flops >= PART_FLOPS ? 1 : (int64_t)(PART_FLOPS / (flops + 256));
+    } else {
+        p.ms = panel_extent(m, p.ks, MC, A_PANEL_BYTES);
+        p.ns = panel_extent(n, p.ks, NC, B_PANEL_BYTES);
+    }
+    const size_t a = (size_t)p.ms * (size_t)p.ks * 4, b = (size_t)p.ns * (size_t)p.ks * 4;
+    p.worker_bytes = (size_t)MC * NC * 4 + (p.small ? a + b : 0);
+    if (!p.small) {
+        p.a_bytes = a;
+        p.b_bytes = b;
+        p.c_bytes = p.chunks > 1 ? (size_t)p.ms * (size_t)p.ns * 4 : 0;
+    }
+    p.total = p.a_bytes + p.b_bytes + p.c_bytes + p.worker_bytes * (size_t)n_workers;
+    return p;
+}
+
+size_t wf_kern_gemm_scratch(int64_t batch, int64_t m, int64_t n, int64_t k, int n_threads)
+{
+    return batch <= 0 || m <= 0 || n <= 0 || k <= 0 ? 0 : plan_gemm(batch, m, n, k, n_threads).total;
+}
+
+typedef struct gemm_job {
+    const wf_kern_gemm *g;
+    const wf_kern_dest *d;
+    const wf_kern_isa *isa;
+    gemm_plan p;
+    float *a, *b, *c;
+    char *workers;
+    bool direct; /* tiles are summed in the f32 output itself */
+    bool pack_a, pack_b;
+    /* the panels that are being worked on */
+    int64_t batch, m0, m, n0, n, k0, k;
+} gemm_job;
+
+/* One tile: rows [i0, i0 + rows) and columns [j0, j0 + cols) relative to the packed panels. */
+static void run_tile(const wf_kern_isa *isa, const float *a, const float *b, int64_t k, int64_t i0, int64_t rows, int64_t j0,
+                     int64_t cols, float *c, int64_t ldc, bool add)
+{
+    const int mr = isa->mr, nr = isa->nr;
+    float edge[WF_KERN_MAX_MR * WF_KERN_MAX_NR];
+    for (int64_t kb = 0; kb < k; kb += KC) {
+        const int64_t kc = WF_MIN(KC, k - kb);
+        const bool more = add || kb > 0;
+        for (int64_t j = 0; j < cols; j += nr) {
+            const float *bp = b + (j0 + j) * k + kb * nr;
+            for (int64_t i = 0; i < rows; i += mr) {
+                const float *ap = a + (i0 + i) * k + kb * mr;
+                float *cp = c + i * ldc + j;
+                if (i + mr <= rows && j + nr <= cols) {
+                    isa->micro(kc, ap, bp, cp, ldc, more);
+                    continue;
+                }
+                const int64_t r = WF_MIN(mr, rows - i), s = WF_MIN(nr, cols - j);
+                isa->micro(kc, ap, bp, edge, nr, false);
+                for (int64_t y = 0; y < r; y++)
+                    for (int64_t x = 0; x < s; x++)
+                        cp[y * ldc + x] = more ? cp[y * ldc + x] + edge[y * nr + x] : edge[y * nr + x];
+            }
+        }
+    }
+}
+
+static float *worker_tile(const gemm_job *t, int worker) { return (float *)(t->workers + (size_t)worker * t->p.worker_bytes); }
+
+/* ---- many small matrices ---- */
+static void small_matrix(const gemm_job *t, int64_t batch, float *tile, bool *b_packed)
+{
+    const wf_kern_gemm *g = t->g;
+    const wf_kern_isa *isa = t->isa;
+    float *a = tile + MC * NC, *b = a + t->p.ms * t->p.ks;
+    for (int64_t i = 0; i < g->m; i += isa->mr)
+        g->pack_a(g->user_a, isa, batch, i, WF_MIN(isa->mr, g->m - i), isa->mr, 0, g->k, a + i * g->k);
+    if (!g->b_shared || !*b_packed)
+        for (int64_t j = 0; j < g->n; j += isa->nr)
+            g->pack_b(g->user_b, isa, batch, j, WF_MIN(isa->nr, g->n - j), isa->nr, 0, g->k, b + j * g->k);
+    *b_packed = true;
+    for (int64_t i = 0; i < g->m; i += MC)
+        for (int64_t j = 0; j < g->n; j += NC) {
+            const int64_t rows = WF_MIN(MC, g->m - i), cols = WF_MIN(NC, g->n - j);
+            run_tile(isa, a, b, g->k, i, rows, j, cols, tile, NC, false);
+            wf_kern_emit(t->d, tile, NC, batch * g->m + i, rows, j, cols);
+        }
+}
+static void small_part(void *user, int64_t index, int64_t count, int worker)
+{
+    (void)count;
+    const gemm_job *t = user;
+    const int64_t first = index * t->p.group, end = WF_MIN(first + t->p.group, t->g->batch);
+    bool b_packed = false;
+    for (int64_t batch = first; batch < end && !wf_kern_cancelled(t->d->run); batch++)
+        small_matrix(t, batch, worker_tile(t, worker), &b_packed);
+}
+
+/* ---- large matrices: all threads pack, then all make tiles ---- */
+enum { STRIPS_A_PART = 4, STRIPS_B_PART = 4 };
+static int64_t pack_parts(int64_t n, int64_t width, int64_t strips) { return (n + width * strips - 1) / (width * strips); }
+
+static void pack_part(void *user, int64_t index, int64_t count, int worker)
+{
+    (void)count, (void)worker;
+    const gemm_job *t = user;
+    const wf_kern_gemm *g = t->g;
+    if (wf_kern_cancelled(t->d->run))
+        return;
+    const int64_t parts_a = t->pack_a ? pack_parts(t->m, t->isa->mr, STRIPS_A_PART) : 0;
+    const bool is_a = index < parts_a;
+    const int width = is_a ? t->isa->mr : t->isa->nr;
+    const int64_t strips = is_a ? STRIPS_A_PART : STRIPS_B_PART, n = is_a ? t->m : t->n;
+    const int64_t first = (is_a ? index : index - parts_a) * width * strips, end = WF_MIN(first + width * strips, n);
+    for (int64_t i = first; i < end; i += width) {
+        const int64_t some = WF_MIN(width, n - i);
+        if (is_a)
+            g->pack_a(g->user_a, t->isa, t->batch, t->m0 + i, some, width, t->k0, t->k, t->a + i * t->k);
+        else
+            g->pack_b(g->user_b, t->isa, t->batch, t->n0 + i, some, width, t->k0, t->k, t->b + i * t->k);
+    }
+}
+
+static void tile_part(void *user, int64_t index, int64_t count, int worker)
+{
+    (void)count;
+    const gemm_job *t = user;
+    const wf_kern_gemm *g = t->g;
+    if (wf_kern_cancelled(t->d->run))
+        return;
+    const int64_t tiles_m = (t->m + MC - 1) / MC;
+    const int64_t i = index % tiles_m * MC, j = index / tiles_m * NC;
+    const int64_t rows = WF_MIN(MC, t->m - i), cols = WF_MIN(NC, t->n - j);
+    const int64_t row = t->batch * g->m + t->m0 + i, col = t->n0 + j;
+    float *c = worker_tile(t, worker);
+    int64_t ldc = NC;
+    if (t->direct) {
+        ldc = g->n;
+        c = (float *)t->d->out + row * ldc + col;
+    } else if (t->p.chunks > 1) {
+        ldc = t->p.ns;
+        c = t->c + i * ldc + j;
+    }
+    run_tile(t->isa, t->a, t->b, t->k, i, rows, j, cols, c, ldc, t->k0 > 0);
+    if (!t->direct && t->k0 + t->k == g->k)
+        wf_kern_emit(t->d, c, ldc, row, rows, col, cols);
+}
+
+static void run_panels(gemm_job *t, int64_t *a_id, int64_t *b_id)
+{
+    const wf_kern_gemm *g = t->g;
+    wf_pool *pool = t->d->run->pool;
+    for (t->k0 = 0; t->k0 < g->k && !wf_kern_cancelled(t->d->run); t->k0 += t->p.ks) {
+        t->k = WF_MIN(t->p.ks, g->k - t->k0);
+        /* A panel that is still packed from the round before is kept. */
+        const int64_t chunk = t->k0 / t->p.ks;
+        const int64_t a_now = (t->batch * (g->m + 1) + t->m0) * t->p.chunks + chunk;
+        const int64_t b_now = ((g->b_shared ? 0 : t->batch) * (g->n + 1) + t->n0) * t->p.chunks + chunk;
+        t->pack_a = *a_id != a_now;
+        t->pack_b = *b_id != b_now;
+        *a_id = a_now;
+        *b_id = b_now;
+        const int64_t parts = (t->pack_a ? pack_parts(t->m, t->isa->mr, STRIPS_A_PART) : 0) +
+                              (t->pack_b ? pack_parts(t->n, t->isa->nr, STRIPS_B_PART) : 0);
+        if (parts > 0)
+            wf_pool_run(pool, pack_part, t, parts);
+        wf_pool_run(pool, tile_part, t, (t->m + MC - 1) / MC * ((t->n + NC - 1) / NC));
+    }
+}
+
+/* ---- K = 0: zeros ---- */
+static void zero_part(void *user, int64_t index, int64_t count, int worker)
+{
+    (void)worker;
+    const wf_kern_gemm *g = ((const gemm_job *)user)->g;
+    static const float zeros[NC];
+    const int64_t rows = g->batch * g->m;
+    for (int64_t i = rows / count * index + WF_MIN(index, rows % count), end = i + rows / count + (index < rows % count); i < end; i++)
+        for (int64_t j = 0; j < g->n; j += NC)
+            wf_kern_emit(((const gemm_job *)user)->d, zeros, NC, i, 1, j, WF_MIN(NC, g->n - j));
+}
+
+weft_status wf_kern_gemm_run(const wf_kern_gemm *g, const wf_kern_dest *d)
+{
+    const wf_cpu_run *run = d->run;
+    if (g->batch <= 0 || g->m <= 0 || g->n <= 0)
+        return WEFT_OK;
+    gemm_job t = {.g = g, .d = d, .isa = d->isa};
+    if (g->k <= 0) {
+        wf_pool_run(run->pool, zero_part, &t, WF_MIN(g->batch * g->m, 64));
+        return wf_kern_done(run);
+    }
+    t.p = plan_gemm(g->batch, g->m, g->n, g->k, wf_pool_size(run->pool));
+    wf_kern_scratch scratch;
+    WF_TRY(wf_kern_scratch_get(run, g->scratch_bind, t.p.total, &scratch));
+    t.a = (float *)scratch.ptr;
+    t.b = t.a + t.p.a_bytes / 4;
+    t.c = t.b + t.p.b_bytes / 4;
+    t.workers = (char *)(t.c + t.p.c_bytes / 4);
+    t.direct = !d->epilogue && d->dtype == WEFT_DTYPE_F32;
+    if (t.p.small) {
+        wf_pool_run(run->pool, small_part, &t, (g->batch + t.p.group - 1) / t.p.group);
+    } else {
+        int64_t a_id = -1, b_id = -1;
+        for (t.batch = 0; t.batch < g->batch; t.batch++)
+            for (t.n0 = 0; t.n0 < g->n; t.n0 += t.p.ns)
+                for (t.m0 = 0; t.m0 < g->m; t.m0 += t.p.ms) {
+                    t.n = WF_MIN(t.p.ns, g->n - t.n0);
+                    t.m = WF_MIN(t.p.ms, g->m - t.m0);
+                    run_panels(&t, &a_id, &b_id);
+                }
+    }
+    wf_kern_scratch_end(&scratch);
+    return wf_kern_done(run);
+}

@@ -1,0 +1,87 @@
+/* kern_idot_x86.h - integer dot products of GGUF blocks with i8 activations in 256-bit registers. No include
+ * guard: included with IDOT_SUFFIX, IDOT_TARGET and IDOT_VNNI (a dpbusd intrinsic) or none, after the
+ * including file's half_to_float.
+ *
+ * Products of signed bytes go through |w| (unsigned) times x with the sign of w. Without VNNI two
+ * products are added in 16 bits: |w| <= 128 and |x| <= 127, so 2 * 128 * 127 = 32512 fits.
+ */
+#define IDOT_CAT_(a, b) a##b
+#define IDOT_CAT(a, b) IDOT_CAT_(a, b)
+#define IDOT(name) IDOT_CAT(name, IDOT_SUFFIX)
+#define IDOT_INLINE static inline __attribute__((always_inline)) IDOT_TARGET
+
+IDOT_INLINE __m256i IDOT(mul_sum)(__m256i u, __m256i s)
+{
+#ifdef IDOT_VNNI
+    return IDOT_VNNI(_mm256_setzero_si256(), u, s);
+#else
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
+#endif
+}
+IDOT_INLINE float IDOT(half)(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return half_to_float(h);
+}
+IDOT_INLINE __m256i IDOT(nibbles)(const uint8_t *q)
+{
+    const __m128i v = _mm_loadu_si128((const __m128i *)q);
+    const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1);
+    return _mm256_and_si256(both, _mm256_set1_epi8(15));
+}
+IDOT_INLINE __m256i IDOT(block)(int type, const uint8_t *block, __m256i x)
+{
+    if (type == WF_KERN_Q4_1)
+        return IDOT(mul_sum)(IDOT(nibbles)(block + 4), x);
+    const __m256i w = type == WF_KERN_Q8_0 ? _mm256_loadu_si256((const __m256i *)(block + 2))
+                                           : _mm256_sub_epi8(IDOT(nibbles)(block + 2), _mm256_set1_epi8(8));
+    return IDOT(mul_sum)(_mm256_sign_epi8(w, w), _mm256_sign_epi8(x, w));
+}
+IDOT_INLINE float IDOT(lanes)(__m256 v)
+{
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+IDOT_INLINE void IDOT(tile)(int type, int R, const uint8_t *w, size_t row_bytes, const int8_t *q, const float *d, const float *s,
+                            int64_t blocks, float *out)
+{
+    const size_t size = type == WF_KERN_Q8_0 ? 34 : type == WF_KERN_Q4_0 ? 18 : 20;
+    __m256 acc[4];
+    float low[4] = {0};
+    UNROLL for (int r = 0; r < R; r++)
+        acc[r] = _mm256_setzero_ps();
+    for (int64_t b = 0; b < blocks; b++) {
+        const __m256i x = _mm256_loadu_si256((const __m256i *)(q + b * WF_QK));
+        const float dx = d[b];
+        UNROLL for (int r = 0; r < R; r++) {
+            const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * size;
+            _mm_prefetch((const char *)block + PREFETCH_BYTES, _MM_HINT_T0);
+            const __m256 v = _mm256_cvtepi32_ps(IDOT(block)(type, block, x));
+            acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(IDOT(half)(block) * dx), v, acc[r]);
+            if (type == WF_KERN_Q4_1)
+                low[r] += IDOT(half)(block + 2) * s[b];
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+        out[r] = IDOT(lanes)(acc[r]) + low[r];
+}
+#define IDOT_FN(name, type)                                                                                              \
+    IDOT_TARGET static void IDOT(name)(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d,    \
+                                       const float *s, int64_t blocks, float *out)                                       \
+    {                                                                                                                    \
+        if (rows == 4)                                                                                                   \
+            IDOT(tile)(type, 4, w, row_bytes, q, d, s, blocks, out);                                                     \
+        else                                                                                                             \
+            for (int r = 0; r < rows; r++)                                                                               \
+                IDOT(tile)(type, 1, w + (size_t)r * row_bytes, row_bytes, q, d, s, blocks, out + r);                     \
+    }
+IDOT_FN(idot_q8_0, WF_KERN_Q8_0)
+IDOT_FN(idot_q4_0, WF_KERN_Q4_0)
+IDOT_FN(idot_q4_1, WF_KERN_Q4_1)
+#undef IDOT_FN
+#undef IDOT_INLINE
+#undef IDOT
+#undef IDOT_CAT
+#undef IDOT_CAT_

@@ -1,0 +1,36 @@
+/* kern_isa_avx2.c - the vector primitives for x86-64 with AVX2, FMA and F16C, with and without AVX-VNNI. */
+#if defined(__x86_64__)
+#include "kern.h"
+
+#include <immintrin.h>
+
+#define V 8
+#define MR 6
+#define NV 2
+#define TARGET __attribute__((target("avx2,fma,f16c")))
+
+TARGET static inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+TARGET static inline __m256 load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+TARGET static inline void store_f16(uint16_t *p, __m256 v)
+{
+    _mm_storeu_si128((__m128i *)p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+#include "kern_simd.h"
+
+#define IDOT_SUFFIX _avx2
+#define IDOT_TARGET TARGET
+#include "kern_idot_x86.h"
+#undef IDOT_SUFFIX
+#undef IDOT_TARGET
+
+#define IDOT_SUFFIX _vnni
+#define IDOT_TARGET __attribute__((target("avx2,fma,f16c,avxvnni")))
+#define IDOT_VNNI _mm256_dpbusd_avx_epi32
+#include "kern_idot_x86.h"
+
+const wf_kern_isa wf_kern_isa_avx2 = SIMD_ROW("avx2", idot_q8_0_avx2, idot_q4_0_avx2, idot_q4_1_avx2);
+const wf_kern_isa wf_kern_isa_avx2_vnni = SIMD_ROW("avx2-vnni", idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
+#else
+typedef int wf_kern_isa_avx2_absent;
+#endif

@@ -1,0 +1,36 @@
+/* kern_isa_avx512.c - the vector primitives for x86-64 with AVX-512 F and BW, with and without VNNI. */
+#if defined(__x86_64__)
+#include "kern.h"
+
+#include <immintrin.h>
+
+#define V 16
+#define MR 12
+#define NV 2
+#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
+
+TARGET static inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+TARGET static inline __m512 load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+TARGET static inline void store_f16(uint16_t *p, __m512 v)
+{
+    _mm256_storeu_si256((__m256i *)p, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+#include "kern_simd.h"
+
+#define IDOT_SUFFIX _bw
+#define IDOT_TARGET TARGET
+#include "kern_idot_x86.h"
+#undef IDOT_SUFFIX
+#undef IDOT_TARGET
+
+#define IDOT_SUFFIX _vnni
+#define IDOT_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni,avx2,fma,f16c")))
+#define IDOT_VNNI _mm256_dpbusd_epi32
+#include "kern_idot_x86.h"
+
+const wf_kern_isa wf_kern_isa_avx512 = SIMD_ROW("avx512", idot_q8_0_bw, idot_q4_0_bw, idot_q4_1_bw);
+const wf_kern_isa wf_kern_isa_avx512_vnni = SIMD_ROW("avx512-vnni", idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
+#else
+typedef int wf_kern_isa_avx512_absent;
+#endif

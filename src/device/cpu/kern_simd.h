@@ -1,0 +1,420 @@
+/* kern_simd.h - the vector primitives of wf_kern_isa, written once over GCC vector types and compiled once an
+ * instruction set. No include guard: each kern_isa_*.c includes it after defining
+ *   V       floats in a vector            TARGET  the target attribute, or empty
+ *   MR, NV  microkernel rows, and vectors in its columns (MR a multiple of 6)
+ * and the functions load_f16, store_f16 (V values, round to nearest even), half_to_float.
+ *
+ * Products are written a * b + c and contracted to FMA where the target has it.
+ */
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+#define INLINE static inline __attribute__((always_inline)) TARGET
+
+typedef float vf __attribute__((vector_size(V * 4)));
+typedef int32_t vi __attribute__((vector_size(V * 4)));
+typedef float vf_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
+typedef int32_t vi_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
+typedef int8_t vb __attribute__((vector_size(V)));
+typedef uint8_t vub __attribute__((vector_size(V)));
+typedef uint16_t vh __attribute__((vector_size(V * 2)));
+typedef int8_t vb_mem __attribute__((vector_size(V), aligned(1), may_alias));
+typedef uint8_t vub_mem __attribute__((vector_size(V), aligned(1), may_alias));
+typedef uint16_t vh_mem __attribute__((vector_size(V * 2), aligned(2), may_alias));
+
+INLINE vf load_vf(const float *p) { return *(const vf_mem *)p; }
+INLINE void store_vf(float *p, vf v) { *(vf_mem *)p = v; }
+INLINE vf splat(float x) { return x - (vf){0}; }
+INLINE vf select_vf(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
+INLINE vf load_bf16(const uint16_t *p)
+{
+    return (vf)(__builtin_convertvector(*(const vh_mem *)p, vi) << 16);
+}
+/* Lanes are summed pairwise in a fixed order. */
+INLINE float sum_vf(vf v)
+{
+    float lane[V];
+    memcpy(lane, &v, sizeof lane);
+    UNROLL for (int w = V / 2; w > 0; w /= 2)
+        UNROLL for (int i = 0; i < w; i++)
+            lane[i] += lane[i + w];
+    return lane[0];
+}
+
+/* ---- matrix microkernel ---- */
+TARGET static void micro(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add)
+{
+    vf acc[MR][NV];
+    UNROLL for (int i = 0; i < MR; i++)
+        UNROLL for (int j = 0; j < NV; j++)
+            acc[i][j] = (vf){0};
+    for (int64_t k = 0; k < kc; k++) {
+        vf bv[NV];
+        UNROLL for (int j = 0; j < NV; j++)
+            bv[j] = load_vf(b + j * V);
+        UNROLL for (int i = 0; i < MR; i++) {
+            const float ai = a[i];
+            UNROLL for (int j = 0; j < NV; j++)
+                acc[i][j] += ai * bv[j];
+        }
+        a += MR;
+        b += NV * V;
+    }
+    UNROLL for (int i = 0; i < MR; i++)
+        UNROLL for (int j = 0; j < NV; j++) {
+            float *p = c + i * ldc + j * V;
+            store_vf(p, add ? load_vf(p) + acc[i][j] : acc[i][j]);
+        }
+}
+
+/* ---- conversion ---- */
+TARGET static void widen_f32(const void *src, float *dst, int64_t n) { memcpy(dst, src, (size_t)n * 4); }
+TARGET static void widen_f16(const void *src, float *dst, int64_t n)
+{
+    const uint16_t *s = src;
+    int64_t i = 0;
+    for (; i + V <= n; i += V)
+        store_vf(dst + i, load_f16(s + i));
+    for (; i < n; i++)
+        dst[i] = half_to_float(s[i]);
+}
+TARGET static void widen_bf16(const void *src, float *dst, int64_t n)
+{
+    const uint16_t *s = src;
+    int64_t i = 0;
+    for (; i + V <= n; i += V)
+        store_vf(dst + i, load_bf16(s + i));
+    for (; i < n; i++)
+        dst[i] = wf_bf16_to_f32(s[i]);
+}
+TARGET static void narrow_f32(const float *src, void *dst, int64_t n) { memcpy(dst, src, (size_t)n * 4); }
+TARGET static void narrow_f16(const float *src, void *dst, int64_t n)
+{
+    uint16_t *d = dst;
+    int64_t i = 0;
+    for (; i + V <= n; i += V)
+        store_f16(d + i, load_vf(src + i));
+    for (; i < n; i++)
+        d[i] = wf_f32_to_f16(src[i]);
+}
+TARGET static void narrow_bf16(const float *src, void *dst, int64_t n)
+{
+    uint16_t *d = dst;
+    for (int64_t i = 0; i < n; i++)
+        d[i] = wf_f32_to_bf16(src[i]);
+}
+
+/* ---- dot products of rows: bandwidth bound, so each weight is loaded once for all x ---- */
+INLINE vf load_w(int type, const void *w, int64_t i)
+{
+    if (type == WF_KERN_F16)
+        return load_f16((const uint16_t *)w + i);
+    if (type == WF_KERN_BF16)
+        return load_bf16((const uint16_t *)w + i);
+    return load_vf((const float *)w + i);
+}
+INLINE float load_w1(int type, const void *w, int64_t i)
+{
+    if (type == WF_KERN_F16)
+        return half_to_float(((const uint16_t *)w)[i]);
+    if (type == WF_KERN_BF16)
+        return wf_bf16_to_f32(((const uint16_t *)w)[i]);
+    return ((const float *)w)[i];
+}
+#define PREFETCH_BYTES 1024 /* ahead of each row stream; 512 to 2048 measure the same */
+
+/* R rows, X vectors, U accumulators each (FMA latency 4, two a cycle: R * X * U >= 8 hides it). */
+INLINE void dot_tile(int type, int R, int X, int U, const char *w, size_t row_bytes, const float *x, int64_t x_stride,
+                     int64_t k, float *out)
+{
+    const int size = type == WF_KERN_F32 ? 4 : 2;
+    vf acc[4][4][2];
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int j = 0; j < X; j++)
+            UNROLL for (int u = 0; u < U; u++)
+                acc[r][j][u] = (vf){0};
+    int64_t i = 0;
+    for (; i + U * V <= k; i += U * V)
+        UNROLL for (int u = 0; u < U; u++) {
+            vf xv[4];
+            UNROLL for (int j = 0; j < X; j++)
+                xv[j] = load_vf(x + j * x_stride + i + u * V);
+            UNROLL for (int r = 0; r < R; r++) {
+                const char *row = w + (size_t)r * row_bytes;
+                __builtin_prefetch(row + i * size + PREFETCH_BYTES);
+                const vf wv = load_w(type, row, i + u * V);
+                UNROLL for (int j = 0; j < X; j++)
+                    acc[r][j][u] += wv * xv[j];
+            }
+        }
+    for (; i + V <= k; i += V)
+        UNROLL for (int r = 0; r < R; r++) {
+            const vf wv = load_w(type, w + (size_t)r * row_bytes, i);
+            UNROLL for (int j = 0; j < X; j++)
+                acc[r][j][0] += wv * load_vf(x + j * x_stride + i);
+        }
+    UNROLL for (int r = 0; r < R; r++)
+        UNROLL for (int j = 0; j < X; j++) {
+            float s = sum_vf(U == 2 ? acc[r][j][0] + acc[r][j][1] : acc[r][j][0]);
+            for (int64_t t = i; t < k; t++)
+                s += load_w1(type, w + (size_t)r * row_bytes, t) * x[j * x_stride + t];
+            out[r * 4 + j] = s;
+        }
+}
+/* A row's sum must not depend on how many rows are done with it: every R of one X uses the same U. */
+INLINE void dot_any(int type, const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx, int64_t k,
+                    float *out)
+{
+    const char *p = w;
+    const size_t row_bytes = (size_t)w_stride * (type == WF_KERN_F32 ? 4 : 2);
+    while (rows > 0) {
+        const int step = nx == 1 ? (rows >= 4 ? 4 : 1) : (rows >= 2 ? 2 : 1);
+        switch (nx * 8 + step) {
+        case 8 + 4: dot_tile(type, 4, 1, 2, p, row_bytes, x, x_stride, k, out); break;
+        case 8 + 1: dot_tile(type, 1, 1, 2, p, row_bytes, x, x_stride, k, out); break;
+        case 16 + 2: dot_tile(type, 2, 2, 1, p, row_bytes, x, x_stride, k, out); break;
+        case 16 + 1: dot_tile(type, 1, 2, 1, p, row_bytes, x, x_stride, k, out); break;
+        case 24 + 2: dot_tile(type, 2, 3, 1, p, row_bytes, x, x_stride, k, out); break;
+        case 24 + 1: dot_tile(type, 1, 3, 1, p, row_bytes, x, x_stride, k, out); break;
+        case 32 + 2: dot_tile(type, 2, 4, 1, p, row_bytes, x, x_stride, k, out); break;
+        default: dot_tile(type, 1, 4, 1, p, row_bytes, x, x_stride, k, out); break;
+        }
+        p += (size_t)step * row_bytes;
+        out += step * 4;
+        rows -= step;
+    }
+}
+#define DOT_FN(name, type)                                                                                       \
+    TARGET static void name(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx, \
+                            int64_t k, float *out)                                                               \
+    {                                                                                                            \
+        dot_any(type, w, w_stride, rows, x, x_stride, nx, k, out);                                               \
+    }
+DOT_FN(dot_f32, WF_KERN_F32)
+DOT_FN(dot_f16, WF_KERN_F16)
+DOT_FN(dot_bf16, WF_KERN_BF16)
+
+/* ---- sums of scaled rows: acc stays in L1 while `rows` streams are read ---- */
+INLINE void axpy_tile(int type, int R, const void *w, int64_t w_stride, const float *x, int64_t x_stride, int64_t n, float *acc)
+{
+    const int size = type == WF_KERN_F32 ? 4 : 2;
+    const char *p = w;
+    const size_t row_bytes = (size_t)w_stride * (size_t)size;
+    int64_t i = 0;
+    for (; i + V <= n; i += V) {
+        vf s = load_vf(acc + i);
+        UNROLL for (int r = 0; r < R; r++)
+            s += x[r * x_stride] * load_w(type, p + (size_t)r * row_bytes, i);
+        store_vf(acc + i, s);
+    }
+    for (; i < n; i++) {
+        float s = acc[i];
+        for (int r = 0; r < R; r++)
+            s += x[r * x_stride] * load_w1(type, p + (size_t)r * row_bytes, i);
+        acc[i] = s;
+    }
+}
+INLINE void axpy_any(int type, const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int64_t n, float *acc)
+{
+    if (rows == 8) {
+        axpy_tile(type, 8, w, w_stride, x, x_stride, n, acc);
+        return;
+    }
+    const char *p = w;
+    for (int r = 0; r < rows; r++)
+        axpy_tile(type, 1, p + (size_t)(r * w_stride) * (type == WF_KERN_F32 ? 4 : 2), w_stride, x + r * x_stride, x_stride, n, acc);
+}
+#define AXPY_FN(name, type)                                                                                       \
+    TARGET static void name(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride,          \
+                            int64_t n, float *acc)                                                                \
+    {                                                                                                             \
+        axpy_any(type, w, w_stride, rows, x, x_stride, n, acc);                                                   \
+    }
+AXPY_FN(axpy_f32, WF_KERN_F32)
+AXPY_FN(axpy_f16, WF_KERN_F16)
+AXPY_FN(axpy_bf16, WF_KERN_BF16)
+
+/* ---- GGUF blocks with f32 activations ---- */
+INLINE float half_at(const uint8_t *p)
+{
+    uint16_t h;
+    memcpy(&h, p, 2);
+    return half_to_float(h);
+}
+#define QVECS (WF_QK / V)
+/* The integer values of a block as floats, in element order. */
+INLINE void block_values(int type, const uint8_t *block, vf out[QVECS])
+{
+    if (type == WF_KERN_Q8_0) {
+        UNROLL for (int i = 0; i < QVECS; i++)
+            out[i] = __builtin_convertvector(__builtin_convertvector(*(const vb_mem *)(block + 2 + i * V), vi), vf);
+        return;
+    }
+    const uint8_t *q = block + (type == WF_KERN_Q4_0 ? 2 : 4);
+    UNROLL for (int i = 0; i < QVECS / 2; i++) {
+        const vi b = __builtin_convertvector(*(const vub_mem *)(q + i * V), vi);
+        vi lo = b & 15, hi = b >> 4;
+        if (type == WF_KERN_Q4_0) {
+            lo -= 8;
+            hi -= 8;
+        }
+        out[i] = __builtin_convertvector(lo, vf);
+        out[i + QVECS / 2] = __builtin_convertvector(hi, vf);
+    }
+}
+static const size_t block_bytes[WF_KERN_Q_COUNT] = {34, 18, 20};
+
+INLINE void qdot_tile(int type, int R, const uint8_t *w, size_t row_bytes, const float *x, int64_t blocks, float *out)
+{
+    vf acc[4];
+    UNROLL for (int r = 0; r < R; r++)
+        acc[r] = (vf){0};
+    for (int64_t b = 0; b < blocks; b++) {
+        vf xv[QVECS], xs = (vf){0};
+        UNROLL for (int i = 0; i < QVECS; i++) {
+            xv[i] = load_vf(x + b * WF_QK + i * V);
+            if (type == WF_KERN_Q4_1)
+                xs += xv[i];
+        }
+        UNROLL for (int r = 0; r < R; r++) {
+            const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * block_bytes[type];
+            __builtin_prefetch(block + PREFETCH_BYTES);
+            vf q[QVECS], s = (vf){0};
+            block_values(type, block, q);
+            UNROLL for (int i = 0; i < QVECS; i++)
+                s += q[i] * xv[i];
+            acc[r] += half_at(block) * s;
+            if (type == WF_KERN_Q4_1)
+                acc[r] += half_at(block + 2) * xs;
+        }
+    }
+    UNROLL for (int r = 0; r < R; r++)
+        out[r] = sum_vf(acc[r]);
+}
+#define QDOT_FN(name, dequant_name, type)                                                                              \
+    TARGET static void name(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t blocks, float *out) \
+    {                                                                                                                  \
+        if (rows == 4)                                                                                                 \
+            qdot_tile(type, 4, w, row_bytes, x, blocks, out);                                                          \
+        else                                                                                                           \
+            for (int r = 0; r < rows; r++)                                                                             \
+                qdot_tile(type, 1, w + (size_t)r * row_bytes, row_bytes, x, blocks, out + r);                          \
+    }                                                                                                                  \
+    TARGET static void dequant_name(const uint8_t *w, int64_t blocks, float *dst)                                      \
+    {                                                                                                                  \
+        for (int64_t b = 0; b < blocks; b++, w += block_bytes[type], dst += WF_QK) {                                   \
+            const float d = half_at(w), m = type == WF_KERN_Q4_1 ? half_at(w + 2) : 0.0f;                              \
+            vf q[QVECS];                                                                                               \
+            block_values(type, w, q);                                                                                  \
+            UNROLL for (int i = 0; i < QVECS; i++)                                                                     \
+                store_vf(dst + i * V, type == WF_KERN_Q4_1 ? d * q[i] + m : d * q[i]);                                 \
+        }                                                                                                              \
+    }
+QDOT_FN(qdot_q8_0, dequant_q8_0, WF_KERN_Q8_0)
+QDOT_FN(qdot_q4_0, dequant_q4_0, WF_KERN_Q4_0)
+QDOT_FN(qdot_q4_1, dequant_q4_1, WF_KERN_Q4_1)
+
+/* ---- activations to i8 ---- */
+INLINE float max_abs32(const float *x)
+{
+    vf m = (vf){0};
+    UNROLL for (int i = 0; i < QVECS; i++) {
+        const vf v = (vf)((vi)load_vf(x + i * V) & 0x7fffffff);
+        m = select_vf((vi)(v > m) | (vi)(v != v), v, m);
+    }
+    float lane[V], most = 0;
+    memcpy(lane, &m, sizeof lane);
+    for (int i = 0; i < V; i++)
+        if (lane[i] > most || lane[i] != lane[i])
+            most = lane[i];
+    return most;
+}
+/* A block that holds NaN or infinity gets a NaN scale: the fault stays visible in the result. */
+TARGET static void quantise(const float *x, int64_t blocks, int8_t *q, float *d, float *s)
+{
+    for (int64_t b = 0; b < blocks; b++, x += WF_QK, q += WF_QK) {
+        const float most = max_abs32(x);
+        const bool finite = most - most == 0.0f;
+        const float scale = most / 127.0f;
+        const float inverse = finite && scale > 0.0f ? 1.0f / scale : 0.0f;
+        int32_t sum = 0;
+        for (int i = 0; i < WF_QK; i++) {
+            const float t = finite ? x[i] * inverse : 0.0f;
+            /* adding 1.5 * 2^23 rounds to the nearest integer, ties to even */
+            const float biased = t + 12582912.0f;
+            int32_t bits;
+            memcpy(&bits, &biased, 4);
+            const int32_t v = bits - 0x4b400000;
+            q[i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
+            sum += q[i];
+        }
+        d[b] = finite ? scale : most - most;
+        s[b] = d[b] * (float)sum;
+    }
+}
+
+/* ---- softmax parts ---- */
+/* e^x for x <= 0: 2^n * p(r), |r| <= ln(2)/2, p of degree 6 (remainder under 2e-8); below -87 the result is 0. */
+INLINE vf exp_vf(vf x)
+{
+    const vf t = x * 1.44269504f + 12582912.0f;
+    const vf n = t - 12582912.0f;
+    vf r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    const vf scaled = (vf)((vi)p + ((vi)t << 23));
+    const vf finite = select_vf((vi)(x < -87.0f), (vf){0}, scaled);
+    return select_vf((vi)(x != x), x, finite);
+}
+TARGET static float exp_row(float *p, int64_t n, float max)
+{
+    vf sum = (vf){0};
+    int64_t i = 0;
+    for (; i + V <= n; i += V) {
+        const vf e = exp_vf(load_vf(p + i) - max);
+        store_vf(p + i, e);
+        sum += e;
+    }
+    float total = sum_vf(sum);
+    for (; i < n; i++) {
+        const vf e = exp_vf(splat(p[i] - max));
+        p[i] = e[0];
+        total += e[0];
+    }
+    return total;
+}
+TARGET static float max_row(const float *p, int64_t n, float start)
+{
+    vf m = splat(start);
+    int64_t i = 0;
+    for (; i + V <= n; i += V) {
+        const vf v = load_vf(p + i);
+        m = select_vf((vi)(v > m), v, m);
+    }
+    for (int j = 0; j < V; j++)
+        if (m[j] > start)
+            start = m[j];
+    for (; i < n; i++)
+        if (p[i] > start)
+            start = p[i];
+    return start;
+}
+
+#define SIMD_ROW(isa_name, dots0, dots1, dots2)                                     \
+    {                                                                              \
+        .name = isa_name, .mr = MR, .nr = NV * V, .micro = micro,                  \
+        .widen = {widen_f32, widen_f16, widen_bf16},                               \
+        .narrow = {narrow_f32, narrow_f16, narrow_bf16},                           \
+        .dot = {dot_f32, dot_f16, dot_bf16}, .axpy = {axpy_f32, axpy_f16, axpy_bf16}, \
+        .qdot = {qdot_q8_0, qdot_q4_0, qdot_q4_1},                                 \
+        .dequant = {dequant_q8_0, dequant_q4_0, dequant_q4_1},                     \
+        .quantise = quantise, .idot = {dots0, dots1, dots2},                       \
+        .exp_row = exp_row, .max_row = max_row                                     \
+    }
