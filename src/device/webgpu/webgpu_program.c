@@ -42,7 +42,7 @@ static weft_status make_layout(wf_wgpu *d, const wf_program_desc *desc, wf_wgpu_
 static weft_status find_layout(wf_wgpu *d, const wf_program_desc *desc, wf_wgpu_layout **out)
 {
     uint64_t key = desc->n_bind;
-    for (uint32_t i = 0; i < desc->n_bind; i++)
+    for (uint32_t i = 0; i < WF_MIN(desc->n_bind, (uint32_t)WF_MAX_BIND); i++)
         key |= (uint64_t)(desc->access[i] != WF_ACCESS_READ) << (8 + i);
     wf_wgpu_layout *l = wf_wmap_get(&d->layouts, wf_wmap_id(key));
     if (!l) {
