@@ -1,0 +1,287 @@
+/* test_runtime.c - evaluation end to end through the public interface, on the device WEFT_TEST_DEVICE names
+ * (default: cpu). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "weft/weft.h"
+
+static weft_ctx *ctx;
+
+static int open_ctx(void **state)
+{
+    (void)state;
+    const char *device = getenv("WEFT_TEST_DEVICE");
+    weft_ctx_opts opts = {.device = device ? device : "cpu"};
+    if (weft_ctx_open(&opts, &ctx) != WEFT_OK) {
+        print_message("%s\n", weft_error_message());
+        return -1;
+    }
+    return 0;
+}
+
+static int close_ctx(void **state)
+{
+    (void)state;
+    weft_ctx_close(ctx);
+    return 0;
+}
+
+static weft_tensor *f32(int rank, const int64_t *shape, const float *v)
+{
+    return weft_tensor_from(ctx, WEFT_DTYPE_F32, rank, shape, v);
+}
+#define VEC(n, ...) f32(1, (int64_t[]){n}, (float[]){__VA_ARGS__})
+
+static void expect(weft_tensor *t, int n, const float *want, float tolerance)
+{
+    float got[256];
+    assert_int_equal(weft_tensor_numel(t), n);
+    weft_status st = weft_read(t, got, sizeof(float) * (size_t)n);
+    if (st != WEFT_OK)
+        fail_msg("%s: %s", weft_status_name(st), weft_error_message());
+    for (int i = 0; i < n; i++)
+        if (!(fabsf(got[i] - want[i]) <= tolerance) && !(isnan(got[i]) && isnan(want[i])) && got[i] != want[i])
+            fail_msg("element %d: got %.9g, expected %.9g", i, got[i], want[i]);
+}
+#define EXPECT(t, n, tol, ...) expect(t, n, (float[]){__VA_ARGS__}, tol)
+
+static void two_views_of_one_storage_are_two_inputs(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *b = VEC(4, 1, 2, 3, 4);
+    EXPECT(weft_add(weft_slice(b, 0, 0, 2, 1), weft_slice(b, 0, 2, 4, 1)), 2, 0, 4, 6);
+    weft_scope_end(s);
+}
+
+static void flipped_sum_equals_its_copy(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *x = weft_reshape(weft_arange(ctx, WEFT_DTYPE_F32, 8, 0, 1), 2, (int64_t[]){2, 4});
+    EXPECT(weft_sum(weft_flip(x, 0), (int[]){0}, 1, false), 4, 0, 4, 6, 8, 10);
+    EXPECT(weft_sum(x, NULL, 0, false), 1, 0, 28);
+    EXPECT(weft_mean(weft_transpose(x, 0, 1), (int[]){1}, 1, false), 4, 0, 2, 3, 4, 5);
+    weft_scope_end(s);
+}
+
+static void transposed_matmul_equals_its_copy(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *x = weft_reshape(weft_arange(ctx, WEFT_DTYPE_F32, 6, 0, 1), 2, (int64_t[]){2, 3});
+    weft_tensor *ones = weft_full(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){2, 2}, 1);
+    EXPECT(weft_matmul(weft_transpose(x, 0, 1), ones), 6, 0, 3, 3, 5, 5, 7, 7);
+    EXPECT(weft_matmul(weft_zeros(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){2, 0}), weft_zeros(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){0, 3})),
+           6, 0, 0, 0, 0, 0, 0, 0);
+    weft_scope_end(s);
+}
+
+static void elementwise_chain_is_one_dispatch(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_stats before, after;
+    weft_tensor *a = VEC(4, 1, -2, 3, -4), *b = VEC(4, 2, 2, 2, 2), *c = VEC(4, 1, 1, 1, 1);
+    weft_tensor *y = weft_sub(weft_relu(weft_add(weft_mul(a, b), c)), c);
+    weft_ctx_stats(ctx, &before);
+    EXPECT(y, 4, 0, 2, -1, 6, -1);
+    weft_ctx_stats(ctx, &after);
+    assert_int_equal(after.dispatches - before.dispatches, 1);
+    assert_int_equal(after.submits - before.submits, 1);
+    weft_scope_end(s);
+}
+
+static void softmax_of_all_minus_inf_is_nan(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    EXPECT(weft_softmax(VEC(2, -INFINITY, -INFINITY), 0), 2, 0, NAN, NAN);
+    EXPECT(weft_softmax(VEC(2, 3.4e38f, 0), 0), 2, 0, 1, 0);
+    EXPECT(weft_softmax(VEC(2, 0, 0), 0), 2, 1e-7f, 0.5f, 0.5f);
+    EXPECT(weft_max(VEC(3, 1, NAN, 2), NULL, 0, false), 1, 0, NAN);
+    weft_scope_end(s);
+}
+
+static void norms_match_their_formulas(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *x = VEC(4, 1, 2, 3, 4), *w = VEC(4, 1, 1, 2, 1);
+    float r = 1 / sqrtf(7.5f);
+    EXPECT(weft_rms_norm(x, w, 0, -1), 4, 1e-6f, r, 2 * r, 6 * r, 4 * r);
+    float d = 1 / sqrtf(1.25f);
+    EXPECT(weft_layer_norm(x, NULL, NULL, 0, -1), 4, 1e-6f, -1.5f * d, -0.5f * d, 0.5f * d, 1.5f * d);
+    weft_scope_end(s);
+}
+
+static void linear_adds_bias_and_activates_in_one_dispatch(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_stats before, after;
+    weft_tensor *x = f32(2, (int64_t[]){1, 2}, (float[]){1, 2});
+    weft_tensor *w = f32(2, (int64_t[]){3, 2}, (float[]){1, 0, 0, 1, -1, -1});
+    weft_tensor *y = weft_linear(x, w, &(weft_linear_opts){.bias = VEC(3, 1, 1, 1), .activation = WEFT_ACT_RELU});
+    weft_ctx_stats(ctx, &before);
+    EXPECT(y, 3, 1e-6f, 2, 3, 0);
+    weft_ctx_stats(ctx, &after);
+    assert_int_equal(after.dispatches - before.dispatches, 1);
+    weft_scope_end(s);
+}
+
+static void rope_rotates_the_right_pairs(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *x = f32(2, (int64_t[]){1, 4}, (float[]){1, 2, 3, 4});
+    weft_tensor *one = weft_scalar_i32(ctx, 1);
+    float c0 = cosf(1), s0 = sinf(1), c1 = cosf(0.01f), s1 = sinf(0.01f);
+    EXPECT(weft_rope(x, &(weft_rope_opts){.offset = one}), 4, 2e-6f, c0 - 3 * s0, 2 * c1 - 4 * s1, 3 * c0 + s0, 4 * c1 + 2 * s1);
+    EXPECT(weft_rope(x, &(weft_rope_opts){.offset = one, .interleaved = true}), 4, 2e-6f, c0 - 2 * s0, 2 * c0 + s0, 3 * c1 - 4 * s1,
+           4 * c1 + 3 * s1);
+    weft_scope_end(s);
+}
+
+static void grouped_query_attention_reads_its_head(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *q = weft_full(ctx, WEFT_DTYPE_F32, 4, (int64_t[]){1, 4, 1, 5}, 1);
+    weft_tensor *k = weft_full(ctx, WEFT_DTYPE_F32, 4, (int64_t[]){1, 2, 3, 5}, 1);
+    weft_tensor *v = weft_expand(f32(4, (int64_t[]){1, 2, 1, 1}, (float[]){1, 2}), 4, (int64_t[]){1, 2, 3, 5});
+    weft_tensor *y = weft_scaled_dot_product_attention(q, k, v, NULL);
+    EXPECT(weft_slice(y, 3, 0, 1, 1), 4, 1e-6f, 1, 1, 2, 2);
+    weft_tensor *none = weft_full(ctx, WEFT_DTYPE_BOOL, 4, (int64_t[]){1, 1, 1, 3}, 0);
+    EXPECT(weft_slice(weft_scaled_dot_product_attention(q, k, v, &(weft_attention_opts){.mask = none}), 3, 0, 1, 1), 4, 0, 0, 0, 0, 0);
+    weft_scope_end(s);
+}
+
+static void an_update_leaves_the_old_value(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *a = VEC(4, 1, 2, 3, 4);
+    weft_tensor *b = weft_slice_update(a, VEC(2, 8, 9), 0, weft_scalar_i32(ctx, 1));
+    EXPECT(b, 4, 0, 1, 8, 9, 4);
+    EXPECT(a, 4, 0, 1, 2, 3, 4);
+    weft_scope_end(s);
+}
+
+static void an_update_nobody_else_sees_is_in_place(void **state)
+{
+    (void)state;
+    weft_tensor *cache = weft_zeros(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){64});
+    assert_int_equal(weft_eval(&cache, 1), WEFT_OK);
+    weft_stats before, after;
+    weft_ctx_stats(ctx, &before);
+    for (int i = 0; i < 50; i++) {
+        float v = (float)i;
+        weft_tensor *src = f32(1, (int64_t[]){1}, &v), *at = weft_scalar_i32(ctx, i);
+        weft_tensor *next = weft_slice_update(cache, src, 0, at);
+        weft_tensor_release(cache);
+        weft_tensor_release(src);
+        weft_tensor_release(at);
+        cache = next;
+        assert_int_equal(weft_eval(&cache, 1), WEFT_OK);
+    }
+    weft_ctx_stats(ctx, &after);
+    assert_int_equal(after.copies, before.copies);
+    assert_true(after.plans_built - before.plans_built <= 2);
+    assert_true(after.buffers_created - before.buffers_created <= 4);
+    float got[64];
+    assert_int_equal(weft_read(cache, got, sizeof got), WEFT_OK);
+    for (int i = 0; i < 50; i++)
+        assert_true(got[i] == (float)i);
+    weft_tensor_release(cache);
+}
+
+static void an_index_outside_is_an_error_and_the_context_goes_on(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    float got[4];
+    weft_tensor *x = VEC(4, 1, 2, 3, 4);
+    weft_tensor *bad = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){1, 4});
+    assert_int_equal(weft_read(weft_index_select(x, 0, bad), got, 8), WEFT_E_INDEX);
+    weft_tensor *good = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){-1, 2});
+    EXPECT(weft_index_select(x, 0, good), 2, 0, 4, 3);
+    weft_scope_end(s);
+}
+
+static void cat_and_topk_and_casts(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *a = VEC(2, 1, 5), *b = VEC(3, 9, 2, 7), *values;
+    weft_tensor *c = weft_cat((weft_tensor *[]){a, b}, 2, 0);
+    EXPECT(c, 5, 0, 1, 5, 9, 2, 7);
+    weft_tensor *i = weft_topk(c, 3, &values);
+    EXPECT(values, 3, 0, 9, 7, 5);
+    int32_t ids[3];
+    assert_int_equal(weft_read(i, ids, sizeof ids), WEFT_OK);
+    assert_int_equal(ids[0], 2);
+    assert_int_equal(ids[1], 4);
+    assert_int_equal(ids[2], 1);
+    weft_tensor *h = weft_cast(VEC(3, 65519, 65520, 1e-7f), WEFT_DTYPE_F16);
+    uint16_t bits[3];
+    assert_int_equal(weft_read(h, bits, sizeof bits), WEFT_OK);
+    assert_int_equal(bits[0], 0x7bff);
+    assert_int_equal(bits[1], 0x7c00);
+    assert_int_equal(bits[2], 2);
+    weft_scope_end(s);
+}
+
+static void doubles_compute_everywhere(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    double got[2], v[2] = {1.0 / 3.0, 1e300};
+    weft_tensor *x = weft_tensor_from(ctx, WEFT_DTYPE_F64, 1, (int64_t[]){2}, v);
+    weft_status st = weft_read(weft_add(x, x), got, sizeof got);
+    if (st != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    assert_true(got[0] == 2.0 / 3.0 && got[1] == 2e300);
+    weft_scope_end(s);
+}
+
+static void a_deep_chain_evaluates(void **state)
+{
+    (void)state;
+    weft_tensor *x = VEC(1, 0), *one = VEC(1, 1);
+    for (int i = 0; i < 20000; i++) {
+        weft_tensor *y = weft_add(x, one);
+        weft_tensor_release(x);
+        x = y;
+    }
+    EXPECT(x, 1, 0, 20000);
+    weft_tensor_release(x);
+    weft_tensor_release(one);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_views_of_one_storage_are_two_inputs),
+        cmocka_unit_test(flipped_sum_equals_its_copy),
+        cmocka_unit_test(transposed_matmul_equals_its_copy),
+        cmocka_unit_test(elementwise_chain_is_one_dispatch),
+        cmocka_unit_test(softmax_of_all_minus_inf_is_nan),
+        cmocka_unit_test(norms_match_their_formulas),
+        cmocka_unit_test(linear_adds_bias_and_activates_in_one_dispatch),
+        cmocka_unit_test(rope_rotates_the_right_pairs),
+        cmocka_unit_test(grouped_query_attention_reads_its_head),
+        cmocka_unit_test(an_update_leaves_the_old_value),
+        cmocka_unit_test(an_update_nobody_else_sees_is_in_place),
+        cmocka_unit_test(an_index_outside_is_an_error_and_the_context_goes_on),
+        cmocka_unit_test(cat_and_topk_and_casts),
+        cmocka_unit_test(doubles_compute_everywhere),
+        cmocka_unit_test(a_deep_chain_evaluates),
+    };
+    return cmocka_run_group_tests(tests, open_ctx, close_ctx);
+}
