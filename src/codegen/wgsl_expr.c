@@ -114,13 +114,13 @@ const char *wf_wgsl_word(const wf_wgsl_gen *g, uint32_t slot, char buf[32])
 }
 
 /* A float literal that reads back as the same bits; infinity, NaN and subnormals go through a function
- * because constant expressions may not hold them. */
+ * because constant expressions may not hold them, and the largest float because 9 digits exceed it. */
 static void float_literal(uint32_t bits, wf_str *out)
 {
     uint32_t mag = bits & 0x7fffffffu;
     char text[40];
     float f;
-    if (mag >= 0x7f800000u || (mag > 0 && mag < 0x800000u) || bits == 0x80000000u) {
+    if (mag >= 0x7f7fffffu || (mag > 0 && mag < 0x800000u) || bits == 0x80000000u) {
         wf_str_addf(out, "wf_bits(0x%08xu)", bits);
         return;
     }
