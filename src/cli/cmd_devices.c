@@ -69,7 +69,7 @@ int cmd_devices(int argc, char **argv)
         for (int i = 0; i < n; i++)
             print_device(&list[i]);
         if (note[0])
-            printf("webgpu: %s\n", note);
+            printf("%s\n", note);
     }
     weft_device_list_free(list);
     return code;

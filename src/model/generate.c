@@ -153,7 +153,6 @@ static weft_status generate(picker *p, const int32_t *ids, size_t n, const weft_
     int64_t done;
     int32_t id = 0;
     double start = now_s();
-    MDL_TRY(picker_init(p, s, &o->sampling));
     MDL_TRY(mdl_prefill(s, ids, (int64_t)n, o->progress, o->progress_user, &done));
     MDL_TRY(step_and_choose(p, ids + done, (int64_t)n - done, &id));
     if (o->progress && !o->progress(o->progress_user, "prompt", n, n))
@@ -182,7 +181,9 @@ weft_status weft_session_generate(weft_session *session, const int32_t *ids, siz
     id_list list = {0};
     weft_generate_result r = {0};
     int64_t before = session->length;
-    weft_status st = generate(&p, ids, n, o, &list, &r);
+    weft_status st = picker_init(&p, session, &o->sampling);
+    if (st == WEFT_OK)
+        st = generate(&p, ids, n, o, &list, &r);
     picker_free(&p);
     if (st != WEFT_OK) {
         session->length = before;
