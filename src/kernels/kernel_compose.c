@@ -221,17 +221,19 @@ static weft_status text_epilogue(const wf_kernel_req *req, wf_launch *l, wf_str 
     return WEFT_OK;
 }
 
-weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const wf_slots *slots, const char *decls,
+weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const wf_slots *slots, const wf_str *decls,
                               bool with_epilogue, wf_launch *l)
 {
     weft_status st;
-    wf_str body = WF_STR_INIT, bindings = WF_STR_INIT;
+    wf_str body = WF_STR_INIT;
     const char *text;
     const wf_kir *k = with_epilogue ? ask->req->epilogue : NULL;
     uint32_t n_bind = l->n_bind + (!with_epilogue ? 0u : k ? k->n_bind + (k->has_error ? 1u : 0u) : 1u);
     uint32_t n_static = l->n_static + (k ? k->n_static : 0u);
     uint32_t limit = ask->caps->max_storage_buffers ? ask->caps->max_storage_buffers : 8;
 
+    if (decls->oom)
+        return wf_fail_oom(decls->len);
     if (n_bind > WF_MAX_BIND || n_bind > limit)
         return wf_fail(WEFT_E_UNSUPPORTED, "kernels: %s:%s needs %u storage buffers, the device has %u", ask->row->op,
                        ask->row->name, n_bind, limit < WF_MAX_BIND ? limit : WF_MAX_BIND);
@@ -239,7 +241,7 @@ weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const 
         return wf_fail(WEFT_E_UNSUPPORTED, "kernels: %s:%s needs %u static words, the block has %d", ask->row->op,
                        ask->row->name, n_static, WF_STATIC_MAX_BYTES / 4);
 
-    wf_str_add(&body, decls);
+    wf_str_add(&body, decls->ptr);
     wf_wgsl_emit_params(n_bind, n_static, &body);
     if (with_epilogue)
         WF_TRY_GOTO(st, text_epilogue(ask->req, l, &body), done);
@@ -247,15 +249,18 @@ weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const 
     WF_TRY_GOTO(st, wf_template_expand(file, text, slots, &body), done);
     if (ask->row->needs & WF_NEED_SUBGROUP32)
         wf_str_add(&l->wgsl, "enable subgroups;\n");
-    WF_TRY_GOTO(st, wf_wgsl_emit_helpers(body.ptr ? body.ptr : "", &l->wgsl), done);
+    if (body.oom) {
+        st = wf_fail_oom(body.len);
+        goto done;
+    }
+    WF_TRY_GOTO(st, wf_wgsl_emit_helpers(body.ptr, &l->wgsl), done);
     wf_str_addn(&l->wgsl, body.ptr, body.len);
-    st = body.oom || l->wgsl.oom ? wf_fail_oom(body.len) : WEFT_OK;
+    st = l->wgsl.oom ? wf_fail_oom(body.len) : WEFT_OK;
     l->kind = WF_PROGRAM_WGSL;
     l->row = ask->row->name;
     l->with_epilogue = false;
     l->n_bind = n_bind;
 done:
     wf_str_free(&body);
-    wf_str_free(&bindings);
     return st;
 }

@@ -62,7 +62,7 @@ weft_status wf_text_output(wf_str *out, uint32_t index, weft_dtype dtype);
 
 /* Put a launch's text together: declarations (operands), the epilogue or none, parameters, helpers, the
  * expanded template. `l` has its own bindings and n_static; the epilogue's bindings are appended here. */
-weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const wf_slots *slots, const char *decls,
+weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const wf_slots *slots, const wf_str *decls,
                               bool with_epilogue, wf_launch *l);
 /* Work groups for a flat count: one dimension, or two where it is more than the device allows. The
  * kernels read workgroup_id.x + workgroup_id.y * num_workgroups.x and leave when past the end. */

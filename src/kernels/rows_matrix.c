@@ -220,9 +220,9 @@ static bool wanted(const wf_kernel_ask *ask)
         return true;
     if (is_matvec(ask->row))
         /* Long rows and few of them: a whole work group for a pair of columns. */
-        return strcmp(ask->row->name, "matvec_long") != 0 || (p->n <= 2048 && p->k >= 2048);
-    if (p->m * p->n < 32 * 8 || p->k < 8)
-        return false;
+        return p->k >= 32 && (strcmp(ask->row->name, "matvec_long") != 0 || (p->n <= 2048 && p->k >= 2048));
+    if (p->m * p->n < 32 * 8 || p->k < 8 || (!p->quant && (p->m <= 4 || p->n <= 4)))
+        return false; /* most of a tile would be empty */
     if (v[0] == 32)
         return true;
     return ceil_div(p->m, v[0]) * ceil_div(p->n, v[1]) * p->batch >= 256;
@@ -358,7 +358,7 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
         WF_TRY_GOTO(st, wf_text_operand(&decls, 1, "w", p->b.dtype, vec_b), done);
     }
     WF_TRY_GOTO(st, wf_grid_flat(ask->caps, group_count(p, row, plain_group), l->grid), done);
-    WF_TRY_GOTO(st, wf_launch_compose(ask, row->file, &s, decls.ptr, true, l), done);
+    WF_TRY_GOTO(st, wf_launch_compose(ask, row->file, &s, &decls, true, l), done);
     out->n_launches = 1;
     out->flops = 2 * p->m * p->n * p->k * p->batch;
 done:

@@ -326,7 +326,7 @@ static weft_status build_first(const wf_kernel_ask *ask, const sdpa_problem *p, 
             l->indirect_div = (int32_t)p->chunk;
         }
     }
-    st = wf_launch_compose(ask, ask->row->file, &s, decls.ptr, false, l);
+    st = wf_launch_compose(ask, ask->row->file, &s, &decls, false, l);
 done:
     wf_str_free(&decls);
     return st;
@@ -347,7 +347,7 @@ static weft_status build_combine(const wf_kernel_ask *ask, const sdpa_problem *p
     wf_slots_set(&s, "WG", ROW_GROUP);
     wf_slots_set(&s, "CHUNK", p->chunk);
     WF_TRY_GOTO(st, wf_grid_flat(ask->caps, p->b * p->hq, l->grid), done);
-    st = wf_launch_compose(ask, "sdpa_combine", &s, decls.ptr, false, l);
+    st = wf_launch_compose(ask, "sdpa_combine", &s, &decls, false, l);
     l->row = "decode_combine";
 done:
     wf_str_free(&decls);

@@ -116,7 +116,7 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
     wf_slots_set(&s, "INDEX_ONES", (1ll << (8 * passes)) - 1);
     WF_TRY_GOTO(st, text_key(&decls, ask->req->in[0].dtype), done);
     WF_TRY_GOTO(st, wf_grid_flat(ask->caps, p->rows, l->grid), done);
-    WF_TRY_GOTO(st, wf_launch_compose(ask, ask->row->file, &s, decls.ptr, false, l), done);
+    WF_TRY_GOTO(st, wf_launch_compose(ask, ask->row->file, &s, &decls, false, l), done);
     out->n_launches = 1;
 done:
     wf_str_free(&decls);

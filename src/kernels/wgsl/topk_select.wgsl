@@ -54,49 +54,36 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let k = u32(p(2u));
     var want = k;
     var key = 0u;
-    var equal = 0u;
-{{#for PASS=0..4}}
-    atomicStore(&bins[t], 0u);
-    workgroupBarrier();
-    for (var i = t; i < n; i += 256u) {
-        let x = key_at(base + i32(i) * step_x);
-{{#if PASS == 0}}
-        atomicAdd(&bins[x >> 24u], 1u);
-{{#else}}
-        if ((x >> {{=32 - 8 * PASS}}u) == (key >> {{=32 - 8 * PASS}}u)) {
-            atomicAdd(&bins[(x >> {{=24 - 8 * PASS}}u) & 255u], 1u);
+    var low = 0u;   // of the elements equal to key: all ones minus index, so that lower indices are larger
+    var tied = 0u;  // n while more elements than wanted equal key, else 0
+    // Passes 0 to 3 take 8 bits of the key each, the later ones 8 bits of the index.
+    for (var pass_no = 0u; pass_no < {{=4 + INDEX_PASSES}}u; pass_no++) {
+        let by_index = pass_no >= 4u;
+        let shift = select(24u - 8u * min(pass_no, 3u), {{=8 * (3 + INDEX_PASSES)}}u - 8u * pass_no, by_index);
+        let upper = select(key, low, by_index) >> shift >> 8u;
+        let end = select(n, tied, by_index);
+        atomicStore(&bins[t], 0u);
+        workgroupBarrier();
+        for (var i = t; i < end; i += 256u) {
+            let x = key_at(base + i32(i) * step_x);
+            let digits = select(x, {{INDEX_ONES}}u - i, by_index) >> shift;
+            if ((digits >> 8u) == upper && (!by_index || x == key)) {
+                atomicAdd(&bins[digits & 255u], 1u);
+            }
         }
-{{/if}}
-    }
-    find_bin(t, want);
-    key = key | (found[0] << {{=24 - 8 * PASS}}u);
-    want -= found[1];
-    equal = found[2];
-    workgroupBarrier();
-{{/for}}
-    // Of the elements equal to `key` the first `want`: those whose index is at most `edge`.
-    var edge = 0xffffffffu;
-    let tied = select(0u, n, equal > want);
-    var low = 0u; // (all ones - index), largest first
-{{#for PASS=0..INDEX_PASSES}}
-    atomicStore(&bins[t], 0u);
-    workgroupBarrier();
-    for (var i = t; i < tied; i += 256u) {
-        let r = {{INDEX_ONES}}u - i;
-        if (key_at(base + i32(i) * step_x) == key {{#if PASS > 0}}&& (r >> {{=8 * (INDEX_PASSES - PASS)}}u) == (low >> {{=8 * (INDEX_PASSES - PASS)}}u){{/if}}) {
-            atomicAdd(&bins[(r >> {{=8 * (INDEX_PASSES - 1 - PASS)}}u) & 255u], 1u);
+        find_bin(t, want);
+        if (!by_index) {
+            key = key | (found[0] << shift);
+            want -= found[1];
+            tied = select(0u, n, found[2] > want);
+        } else if (tied > 0u) {
+            low = low | (found[0] << shift);
+            want -= found[1];
         }
+        workgroupBarrier();
     }
-    find_bin(t, want);
-    if (tied > 0u) {
-        low = low | (found[0] << {{=8 * (INDEX_PASSES - 1 - PASS)}}u);
-        want -= found[1];
-    }
-    workgroupBarrier();
-{{/for}}
-    if (tied > 0u) {
-        edge = {{INDEX_ONES}}u - low;
-    }
+    // Of the elements equal to key, those whose index is at most edge are taken.
+    let edge = select(0xffffffffu, {{INDEX_ONES}}u - low, tied > 0u);
     for (var e = t; e < {{K_PAD}}u; e += 256u) {
         win_key[e] = 0u;
         win_index[e] = 0xffffffffu;
