@@ -100,7 +100,7 @@ typedef struct wf_device_vt {
 struct wf_device {
     const wf_device_vt *vt;
     wf_caps caps;
-    weft_stats *stats;  /* counters of the owner; never NULL after wf_device_open */
+    weft_stats *stats;  /* of the owner, never NULL after wf_device_open; a device counts pipelines, the runtime the rest */
     atomic_bool *cancel; /* polled by long work; never NULL */
 };
 

@@ -139,7 +139,7 @@ weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
 {
     WF_TRY(wf_ctx_enter(ctx, "ctx_stats"));
     *out = ctx->stats;
-    out->pipelines = ctx->programs.count;
+    out->pipelines = WF_MAX(ctx->stats.pipelines, ctx->dev->caps.runs_kir ? ctx->programs.count : 0);
     wf_unlock(&ctx->core.lock);
     return WEFT_OK;
 }

@@ -182,7 +182,6 @@ static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan
     ctx->plans[h.lo % WF_PLAN_BUCKETS] = p;
     ctx->n_plans++;
     ctx->stats.plans_built++;
-    ctx->stats.pipelines = ctx->programs.count;
     wf_trace_add(&ctx->trace, "compile", "compile", begin, wf_now_ns());
     *out = p;
     return WEFT_OK;

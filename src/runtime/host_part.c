@@ -84,7 +84,7 @@ weft_status wf_run_host_part(weft_ctx *ctx, wf_plan *plan, const wf_plan_part *p
         st = host_write(ctx, &pb, NULL, WF_STEP_BYTES);
         steps = pb.id;
     }
-    wf_cmdlist list = {.cmds = &cmd, .n_cmds = 1, .static_buffer = statics, .step_buffer = steps, .step = step, .step_bytes = plan->step_bytes};
+    wf_cmdlist list = {.cmds = &cmd, .n_cmds = 1, .static_buffer = statics, .step_buffer = steps, .step = plan->step_bytes ? step : NULL, .step_bytes = plan->step_bytes};
     if (st == WEFT_OK)
         st = ctx->host->vt->submit(ctx->host, &list, &fence);
     if (st == WEFT_OK)

@@ -133,7 +133,7 @@ static weft_status submit_part(weft_ctx *ctx, wf_plan *plan, uint32_t index, con
         return wf_run_host_part(ctx, plan, part, step);
     wf_cmdlist list = {.key = plan->list_key + index, .cmds = plan->cmds + part->first, .n_cmds = part->count,
                        .static_buffer = plan->static_buffer, .step_buffer = plan->step_bytes ? ctx->step_buffer : 0,
-                       .step = step, .step_bytes = plan->step_bytes, .labels = plan->labels};
+                       .step = plan->step_bytes ? step : NULL, .step_bytes = plan->step_bytes, .labels = plan->labels};
     if (plan->step_bytes) {
         ctx->stats.step_uploads++;
         ctx->stats.bytes_up += plan->step_bytes;

@@ -7,7 +7,7 @@
  * model does not hold it twice, a submit is made each time this much was written, and the one before
  * it waited for. */
 #define WRITE_CHUNK_BYTES (8u << 20)
-#define WRITE_FLUSH_BYTES (32u << 20)
+#define WRITE_FLUSH_BYTES (16u << 20)
 /* Destroyed buffers that make a new one wait for their work to end. */
 #define DEAD_PRESSURE_BYTES (64u << 20)
 enum { DEAD_PRESSURE_COUNT = 256 };
@@ -171,7 +171,6 @@ weft_status wf_wgpu_write(wf_device *base, uint32_t id, uint64_t offset, const v
     }
     if (d->events->error_serial != errors)
         WF_TRY(wf_wgpu_probe(d)); /* any other error comes with the fence */
-    base->stats->bytes_up += n;
     return WEFT_OK;
 }
 

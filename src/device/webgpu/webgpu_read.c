@@ -208,7 +208,6 @@ weft_status wf_wgpu_read(wf_device *base, uint32_t id, uint64_t offset, void *ds
         disown(d, dst, n);
         return st;
     }
-    base->stats->bytes_down += n;
     *fence = d->last_fence;
     return WEFT_OK;
 }

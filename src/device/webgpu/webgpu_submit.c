@@ -42,7 +42,7 @@ struct wf_wgpu_list {
     uint64_t used;  /* fence of the last submit */
     uint32_t static_id, step_id;
     wf_wgpu_buffer *step;
-    uint32_t n_items, n_dispatches;
+    uint32_t n_items;
     size_t n_buffers, buffers_capacity;
     size_t n_programs, programs_capacity;
     item *items;
@@ -137,7 +137,6 @@ static weft_status resolve_dispatch(wf_wgpu *d, wf_wgpu_list *l, const wf_cmd *c
     WF_TRY(wf_wgpu_group_get(d, layout, cmd, buffers, statics, l->step, &it->group));
     it->pipeline = program->pipeline;
     it->pipeline->refs++;
-    l->n_dispatches++;
     return WEFT_OK;
 }
 
@@ -430,11 +429,6 @@ weft_status wf_wgpu_submit(wf_device *base, const wf_cmdlist *list, uint64_t *fe
     weft_status st = check_step(d, list, l);
     if (st == WEFT_OK) {
         send(d, list, l);
-        weft_stats *stats = base->stats;
-        stats->submits++;
-        stats->dispatches += l->n_dispatches;
-        stats->bytes_up += list->step ? list->step_bytes : 0;
-        stats->step_uploads += list->step != NULL;
         *fence = d->last_fence;
     }
     if (!kept)
