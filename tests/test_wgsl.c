@@ -300,6 +300,39 @@ static void types_that_wgsl_lacks_are_named(void **state)
     wf_str_free(&text);
 }
 
+static void contiguous_aligned_inputs_are_widened(void **state)
+{
+    (void)state;
+    static const struct { int32_t words[3], extent; int vec, wide; } cases[] = {
+        {{0, 8, 1}, 8, 4, 1},  /* rows */
+        {{4, 12, 1}, 8, 4, 1}, /* a slice of rows of 12 */
+        {{2, 8, 1}, 8, 4, 0},  /* from the second element */
+        {{2, 8, 1}, 6, 2, 1},
+        {{0, 9, 1}, 8, 4, 0},  /* rows of 9 */
+        {{0, 1, 3}, 8, 4, 0},  /* transposed */
+        {{7, 8, -1}, 8, 4, 0},
+        {{0, 0, 0}, 8, 4, 0},  /* broadcast */
+        {{0, 0, 1}, 8, 4, 1},
+        {{0, 7, 1}, 7, 1, 0}};
+    for (size_t i = 0; i < WF_COUNT(cases); i++) {
+        fixture f;
+        fx_begin(&f, 2, 0, (int64_t[]){3, cases[i].extent});
+        int in = fx_bind(&f, WEFT_DTYPE_F16, WF_ACCESS_READ, false), out = fx_bind(&f, WEFT_DTYPE_F32, WF_ACCESS_WRITE, true);
+        fx_stage(&f, WF_KSTAGE_OUTER);
+        int v = fx_load(&f, in, fx_affine(&f, cases[i].words));
+        fx_store(&f, out, fx_row_major(&f, 2), v);
+        wf_wgsl_widen(&f.k, f.words);
+        if (f.k.vec != cases[i].vec || f.k.bind[in].wide != cases[i].wide)
+            fail_msg("case %zu: vec %d, wide %d", i, f.k.vec, f.k.bind[in].wide);
+        emit_only("widened", &f);
+    }
+    fixture rows;
+    make_rows(&rows, WEFT_DTYPE_F32, WF_KROP_SUM, WF_KSTRAT_GROUP, 2, 1);
+    wf_wgsl_widen(&rows.k, rows.words);
+    assert_int_equal(rows.k.vec, 1);
+    assert_int_equal(wf_kir_verify(&rows.k), WEFT_OK);
+}
+
 static void grid_covers_every_point(void **state)
 {
     (void)state;
@@ -395,6 +428,7 @@ int main(void)
         cmocka_unit_test(text_does_not_depend_on_shapes),
         cmocka_unit_test(constants_are_never_infinite_literals),
         cmocka_unit_test(types_that_wgsl_lacks_are_named),
+        cmocka_unit_test(contiguous_aligned_inputs_are_widened),
         cmocka_unit_test(grid_covers_every_point),
         cmocka_unit_test(epilogue_names_follow_its_bases),
         cmocka_unit_test(failed_allocations_are_reported),

@@ -460,7 +460,7 @@ weft_status wf_wgsl_emit(const wf_caps *caps, const wf_kir *k, wf_str *out)
         if (k->instr[i].op == WF_KOP_IN)
             return wf_fail(WEFT_E_UNSUPPORTED, "wgsl: an epilogue alone is no program");
     wf_wgsl_emit_access(&g);
-    WF_TRY_GOTO(st, wf_wgsl_emit_functions(&g), done);
+    wf_wgsl_emit_functions(&g);
     if (g.form == WF_WGSL_GROUP_ROW)
         emit_workgroup_arrays(&g);
     emit_entry(&g);
@@ -494,7 +494,7 @@ weft_status wf_wgsl_emit_epilogue(const wf_kir *k, uint32_t bind_base, uint32_t 
                        WF_STATIC_MAX_BYTES / 4);
     wf_wgsl_emit_bindings(&g, bindings);
     wf_wgsl_emit_access(&g);
-    WF_TRY(wf_wgsl_emit_functions(&g));
+    wf_wgsl_emit_functions(&g);
     wf_str_add(body, "fn epilogue(acc: f32, c0: i32, c1: i32, c2: i32) {\n");
     emit_body(&g, "    ");
     wf_str_add(body, "}\n");

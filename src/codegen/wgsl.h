@@ -12,6 +12,9 @@
 weft_status wf_wgsl_emit(const wf_caps *caps, const wf_kir *k, wf_str *out);
 /* Work groups for a kernel whose axes have these extents; grid is 2-D past 65,535. */
 void wf_wgsl_grid(const wf_caps *caps, const wf_kir *k, const int64_t *extents, uint32_t grid[3]);
+/* Set k->vec and the bindings' `wide` from the static words that the kernel will run with, before emit: kernels
+ * with contiguous, aligned inputs then load vectors. */
+void wf_wgsl_widen(wf_kir *k, const int32_t *words);
 
 /* Parts for hand-written templates. Declarations of the helper functions (conversion, accurate math)
  * that a text uses; and an epilogue as `fn epilogue(acc: f32, c0: i32, c1: i32, c2: i32)`, whose

@@ -242,7 +242,7 @@ static void emit_unravel_function(const wf_wgsl_gen *g, int at)
     wf_str_add(g->out, "    return at;\n}\n");
 }
 
-weft_status wf_wgsl_emit_functions(const wf_wgsl_gen *g)
+void wf_wgsl_emit_functions(const wf_wgsl_gen *g)
 {
     bool has_check = false;
     for (int i = 0; i < g->k->n_instr; i++) {
@@ -250,18 +250,15 @@ weft_status wf_wgsl_emit_functions(const wf_wgsl_gen *g)
             emit_unravel_function(g, i);
         has_check |= g->k->instr[i].op == WF_KOP_CHECK;
     }
-    if (has_check && g->form == WF_WGSL_EPILOGUE)
-        return wf_fail(WEFT_E_UNSUPPORTED, "wgsl: index check in an epilogue");
     if (has_check)
         wf_str_addf(g->out,
-                    "fn check(i: i32, n: i32) -> i32 {\n"
+                    "fn check_index(i: i32, n: i32) -> i32 {\n"
                     "    let j = select(i, i + n, i < 0);\n"
                     "    if (j >= 0 && j < n) { return j; }\n"
                     "    atomicOr(&b%u[0], 1u);\n"
                     "    return 0;\n"
                     "}\n",
                     g->bind_base + g->k->n_bind);
-    return WEFT_OK;
 }
 
 /* ---- sources ---- */
@@ -334,7 +331,7 @@ static void emit_check(const wf_wgsl_gen *g, const wf_kinstr *in, const char *in
 {
     char word[32], call[48];
     const char *const operand[3] = {index, "", ""};
-    snprintf(call, sizeof call, "check($a, %s)", wf_wgsl_word(g, in->slot, word));
+    snprintf(call, sizeof call, "check_index($a, %s)", wf_wgsl_word(g, in->slot, word));
     expand(call, true, operand, WF_KTY_I32, g->width, g->out);
 }
 

@@ -41,7 +41,7 @@ bool wf_wgsl_loads_wide(const wf_wgsl_gen *g, const wf_kinstr *load);
 void wf_wgsl_bits(weft_dtype dtype, const char *value, wf_str *out); /* the storage bits of a value, in a u32 */
 
 /* wgsl_expr.c */
-weft_status wf_wgsl_emit_functions(const wf_wgsl_gen *g); /* UNRAVEL and CHECK of this kernel */
+void wf_wgsl_emit_functions(const wf_wgsl_gen *g); /* UNRAVEL and CHECK of this kernel */
 void wf_wgsl_emit_instr(const wf_wgsl_gen *g, int at, const char *indent);
 /* A value converted to another compute type, for one lane or all (lane "" or ".x"). */
 void wf_wgsl_emit_cast(wf_kty from, wf_kty to, int width, const char *value, wf_str *out);
