@@ -60,7 +60,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     for (var pass_no = 0u; pass_no < {{=4 + INDEX_PASSES}}u; pass_no++) {
         let by_index = pass_no >= 4u;
         let shift = select(24u - 8u * min(pass_no, 3u), {{=8 * (3 + INDEX_PASSES)}}u - 8u * pass_no, by_index);
-        let upper = select(key, low, by_index) >> shift >> 8u;
+        let upper = (select(key, low, by_index) >> shift) >> 8u;
         let end = select(n, tied, by_index);
         atomicStore(&bins[t], 0u);
         workgroupBarrier();
