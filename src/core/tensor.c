@@ -20,7 +20,7 @@ static weft_tensor static_oom = {.status = WEFT_E_OOM, .message = text_oom};
 
 /* ---- making ---- */
 
-static weft_tensor *take_block(wf_core_ctx *core)
+static inline weft_tensor *take_block(wf_core_ctx *core)
 {
     weft_tensor *t = core->free_tensors;
     if (t) {
@@ -54,6 +54,24 @@ weft_tensor *wf_tensor_begin(weft_ctx *ctx, wf_node *node)
     return t;
 }
 
+/* The view of a whole node. Its count is known to fit, so that nothing is checked. */
+static inline void whole_view(const wf_node *n, wf_view *out)
+{
+    out->rank = n->rank;
+    out->pad_ = 0;
+    out->offset = 0;
+    uint64_t stride = 1;
+#pragma GCC unroll 8
+    for (int k = WEFT_MAX_RANK - 1; k >= 0; k--) {
+        int64_t extent = n->shape[k];
+        out->shape[k] = extent;
+        out->strides[k] = extent == 1 ? 0 : (int64_t)stride;
+        stride *= (uint64_t)extent;
+    }
+    if (__builtin_expect(n->numel == 0, 0))
+        memset(out->strides, 0, sizeof out->strides);
+}
+
 weft_tensor *wf_tensor_new(weft_ctx *ctx, wf_node *node, const wf_view *view)
 {
     weft_tensor *t = wf_tensor_begin(ctx, node);
@@ -61,8 +79,8 @@ weft_tensor *wf_tensor_new(weft_ctx *ctx, wf_node *node, const wf_view *view)
         return &static_oom;
     if (view)
         t->view = *view;
-    else if (wf_view_rows(node->rank, node->shape, &t->view) < 0)
-        memset(t->view.strides, 0, sizeof t->view.strides); /* empty, of extents too large to multiply */
+    else
+        whole_view(node, &t->view);
     return t;
 }
 
