@@ -75,6 +75,15 @@ def largest_difference(a, b):
     return max(abs(x - y) for r, s in zip(a, b) for x, y in zip(r, s))
 
 
+def contents(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def reference(name="ref.json"):
+    return json.loads(contents(data(name)))
+
+
 class Case(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -147,7 +156,7 @@ class Usage(Case):
 
 class BadInput(Case):
     def test_files_that_are_no_model_give_one_line(self):
-        good = open(data("stories260K.F32.gguf"), "rb").read()
+        good = contents(data("stories260K.F32.gguf"))
         files = {"empty.gguf": b"", "text.gguf": b"once upon a time\n" * 50, "random.gguf": bytes((i * 197 + i // 7) % 256 for i in range(5000)),
                  "short.gguf": good[:200], "cut.gguf": good[:len(good) // 2]}
         for name, content in files.items():
@@ -157,19 +166,19 @@ class BadInput(Case):
         self.assert_fails("run", self.path("absent.gguf"), codes=(1,), says=["absent.gguf"])
 
     def test_an_unknown_architecture_is_named_with_those_known(self):
-        good = open(data("stories260K.F32.gguf"), "rb").read()
+        good = contents(data("stories260K.F32.gguf"))
         key = b"general.architecture" + struct.pack("<IQ", 8, 5)
         self.assertIn(key + b"llama", good)
         path = self.write("arch.gguf", good.replace(key + b"llama", key + b"zebra"))
         self.assert_fails("run", path, "--device", "cpu", codes=(1,), says=["zebra", "llama"])
 
     def test_a_missing_tensor_is_named(self):
-        good = open(data("stories260K.F32.gguf"), "rb").read()
+        good = contents(data("stories260K.F32.gguf"))
         path = self.write("missing.gguf", good.replace(b"blk.2.ffn_up.weight", b"blk.2.ffn_no.weight"))
         self.assert_fails("run", path, "--device", "cpu", codes=(1,), says=["blk.2.ffn_up.weight", "missing"])
 
     def test_a_wrong_shape_is_named_with_the_numbers(self):
-        good = open(data("stories260K.F32.gguf"), "rb").read()
+        good = contents(data("stories260K.F32.gguf"))
         key = b"llama.feed_forward_length" + struct.pack("<I", 4)
         path = self.write("shape.gguf", good.replace(key + struct.pack("<I", 172), key + struct.pack("<I", 171)))
         self.assert_fails("run", path, "--device", "cpu", codes=(1,), says=["ffn_gate", "172", "171"])
@@ -195,7 +204,7 @@ class Story(Case):
     """The trained model of 260 thousand parameters, against values computed in f64."""
 
     def greedy(self, model, device, *extra):
-        ref = json.load(open(data("ref.json")))
+        ref = reference()
         for case in ref["greedy"]:
             out = weft_json("run", model, "-p", case["prompt"], "-n", "200", "--temp", "0", "--device", device, *extra)
             self.assertEqual(out["prompt_ids"], case["prompt_ids"])
@@ -203,7 +212,7 @@ class Story(Case):
             self.assertEqual(out["text"], case["text"])
 
     def score(self, model, device, logits, tolerance, mean, *extra):
-        ref = json.load(open(data("ref.json")))
+        ref = reference()
         path = self.path("logits.npy")
         out = weft_json("score", model, "-p", ref["text"], "--device", device, "--logits", path, *extra)
         self.assertEqual(out["ids"], ref["ids"])
@@ -223,7 +232,7 @@ class Story(Case):
                 self.greedy(data("model.safetensors"), device, "--tokenizer", data("stories260K.F32.gguf"))
 
     def test_logits_agree_with_the_reference(self):
-        ref = json.load(open(data("ref.json")))
+        ref = reference()
         means = {t: v["mean_nll"] for t, v in ref["quantised"].items()}
         means["F32"] = ref["mean_nll"]
         for device in DEVICES:
@@ -233,7 +242,7 @@ class Story(Case):
                     self.score(data("stories260K.%s.gguf" % kind), device, name, tolerance, means[kind])
 
     def test_text_streams_after_the_echoed_prompt(self):
-        case = json.load(open(data("ref.json")))["greedy"][1]
+        case = reference()["greedy"][1]
         out, err = weft("run", data("stories260K.F32.gguf"), "-p", case["prompt"], "-n", "20", "--temp", "0", "--device", "cpu")
         self.assertTrue(out.startswith(case["prompt"]))
         self.assertTrue(case["text"].startswith(out.rstrip("\n")))
@@ -241,7 +250,7 @@ class Story(Case):
             self.assertIn(word, err)
 
     def test_tokenize_agrees_with_the_reference(self):
-        ref = json.load(open(data("tok_ref.json")))
+        ref = reference("tok_ref.json")
         vectors = ref["vectors"] if isinstance(ref, dict) and "vectors" in ref else ref
         for v in vectors if isinstance(vectors, list) else []:
             if isinstance(v, dict) and "\0" not in v.get("text", "\0"):
@@ -294,7 +303,7 @@ class OddSizes(Case):
 
     def tensors(self, path):
         info = weft_json("info", path)
-        raw = open(path, "rb").read()
+        raw = contents(path)
         out = {}
         for t in info["tensors"]:
             n = 1
@@ -356,7 +365,7 @@ class OddSizes(Case):
         a = self.random_model("a.gguf", width=64, heads=4, vocab=300, type="q8_0", seed=3)
         b = self.random_model("b.gguf", width=64, heads=4, vocab=300, type="q8_0", seed=3)
         c = self.random_model("c.gguf", width=64, heads=4, vocab=300, type="q8_0", seed=4)
-        read = [open(p, "rb").read() for p in (a, b, c)]
+        read = [contents(p) for p in (a, b, c)]
         self.assertEqual(read[0], read[1])
         self.assertNotEqual(read[0], read[2])
 
