@@ -94,6 +94,16 @@ static void lower(WGPULimits *l, const weft_ctx_opts *opts)
     lower_u32(&l->maxComputeWorkgroupSizeY, l->maxComputeInvocationsPerWorkgroup);
 }
 
+/* wgpu-native reports 0 to 0: then known makers' fixed sizes, else unknown. */
+static void subgroup_sizes(const WGPUAdapterInfo *info, wf_wgpu_adapter *a)
+{
+    enum { VENDOR_NVIDIA = 0x10DE, VENDOR_APPLE = 0x106B };
+    a->subgroup_min = info->subgroupMinSize;
+    a->subgroup_max = info->subgroupMaxSize;
+    if (a->subgroup_max == 0 && (info->vendorID == VENDOR_NVIDIA || info->vendorID == VENDOR_APPLE))
+        a->subgroup_min = a->subgroup_max = 32;
+}
+
 /* Describe an adapter. Its handle becomes the entry's when this succeeds. */
 static weft_status describe(const wf_wgpu_lib *lib, WGPUAdapter handle, const WGPUAdapterInfo *info, const weft_ctx_opts *opts,
                             wf_wgpu_adapter *a)
@@ -113,10 +123,8 @@ static weft_status describe(const wf_wgpu_lib *lib, WGPUAdapter handle, const WG
     a->backend = (uint32_t)info->backendType;
     a->vendor_id = info->vendorID;
     a->device_id = info->deviceID;
-    if (a->features.subgroups) {
-        a->subgroup_min = info->subgroupMinSize; /* wgpu-native: 0, unknown */
-        a->subgroup_max = info->subgroupMaxSize;
-    }
+    if (a->features.subgroups)
+        subgroup_sizes(info, a);
     const WGPULimits *l = &a->limits;
     out->max_buffer_bytes = l->maxBufferSize & ~(uint64_t)3;
     out->max_binding_bytes = WF_MIN(l->maxStorageBufferBindingSize, l->maxBufferSize) & ~(uint64_t)3;

@@ -260,6 +260,7 @@ weft_status wf_wgpu_settle_within(wf_wgpu *d, uint64_t fence, uint64_t bound_ns)
 {
     uint64_t start = wf_now_ns();
     weft_status failed = WEFT_OK;
+    bool pumped = false;
     for (;;) {
         weft_status st = wf_wgpu_reads_harvest(d, fence);
         if (failed == WEFT_OK)
@@ -270,11 +271,13 @@ weft_status wf_wgpu_settle_within(wf_wgpu *d, uint64_t fence, uint64_t bound_ns)
             wf_wgpu_reads_drop(d);
             break;
         }
-        if (wf_now_ns() - start > bound_ns)
+        if (pumped && wf_now_ns() - start > bound_ns)
             return wf_fail(WEFT_E_TIMEOUT, "webgpu: fence %llu is not reached after %.3f s", (unsigned long long)fence,
                            (double)(wf_now_ns() - start) * 1e-9);
-        wf_wgpu_backoff(start);
+        if (pumped)
+            wf_wgpu_backoff(start);
         wf_wgpu_pump(d);
+        pumped = true; /* a bound of 0 asks once */
     }
     WF_TRY(wf_wgpu_probe(d)); /* a lost device answers everything at once, with nothing done */
     return failed;
