@@ -338,20 +338,22 @@ TARGET static void quantise(const float *x, int64_t blocks, int8_t *q, float *d,
         const float most = max_abs32(x);
         const bool finite = most - most == 0.0f;
         const float scale = most / 127.0f;
-        const float inverse = finite && scale > 0.0f ? 1.0f / scale : 0.0f;
-        int32_t sum = 0;
-        for (int i = 0; i < WF_QK; i++) {
-            const float t = finite ? x[i] * inverse : 0.0f;
-            /* adding 1.5 * 2^23 rounds to the nearest integer, ties to even */
-            const float biased = t + 12582912.0f;
-            int32_t bits;
-            memcpy(&bits, &biased, 4);
-            const int32_t v = bits - 0x4b400000;
-            q[i] = (int8_t)(v > 127 ? 127 : v < -127 ? -127 : v);
-            sum += q[i];
+        vi sum = (vi){0};
+        UNROLL for (int i = 0; i < QVECS; i++) {
+            /* Divided, not multiplied by the inverse: a product would be contracted with the addition on some
+             * processors. Adding 1.5 * 2^23 rounds to the nearest integer, ties to even. */
+            const vf t = finite && scale > 0.0f ? load_vf(x + i * V) / scale : (vf){0};
+            vi v = (vi)(t + 12582912.0f) - 0x4b400000;
+            v = (v & (v < 127)) | (127 & (v >= 127)); /* a subnormal scale is coarse */
+            v = (v & (v > -127)) | (-127 & (v <= -127));
+            *(vb_mem *)(q + i * V) = __builtin_convertvector(v, vb);
+            sum += v;
         }
+        int32_t total = 0;
+        for (int i = 0; i < V; i++)
+            total += sum[i];
         d[b] = finite ? scale : most - most;
-        s[b] = d[b] * (float)sum;
+        s[b] = d[b] * (float)total;
     }
 }
 
