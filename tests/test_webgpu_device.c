@@ -5,11 +5,16 @@
  */
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#if __has_include(<webgpu.h>)
 
 #include "webgpu_device.h"
 
@@ -778,7 +783,7 @@ static int close_device(void **state)
     return live != 0;
 }
 
-int weft_main(int argc, char **argv); /* the entry that tools/dawn.py calls */
+WEFT_API int weft_main(int argc, char **argv); /* the entry that tools/dawn.py calls */
 int weft_main(int argc, char **argv)
 {
     (void)argc, (void)argv;
@@ -809,6 +814,34 @@ int weft_main(int argc, char **argv)
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
+
+#else /* the build without webgpu.h: webgpu_absent.c */
+
+#include "hal.h"
+
+static void without_webgpu_the_device_says_so(void **state)
+{
+    (void)state;
+    wf_device *d;
+    weft_device_info *infos;
+    int n;
+    assert_int_equal(wf_webgpu_open(-1, NULL, &d), WEFT_E_DEVICE_INIT);
+    assert_non_null(strstr(weft_error_message(), "no WebGPU device"));
+    assert_int_equal(wf_webgpu_list(NULL, &infos, &n), WEFT_E_DEVICE_INIT);
+    const char *v = getenv("WEFT_REQUIRE");
+    if (v && strstr(v, "webgpu"))
+        fail_msg("webgpu is required, and this build has none");
+}
+
+WEFT_API int weft_main(int argc, char **argv);
+int weft_main(int argc, char **argv)
+{
+    (void)argc, (void)argv;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(without_webgpu_the_device_says_so)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
 
 int main(int argc, char **argv)
 {
