@@ -775,6 +775,54 @@ static void map_stages_see_accumulators(void **state)
     }
 }
 
+/* Rows of odd length share words: each row writes x - max in a narrow type beside an i32 output. */
+static void narrow_map_outputs_keep_their_neighbours(void **state)
+{
+    (void)state;
+    static const struct { weft_dtype a, b; int rows, a_inner, b_inner; } cases[] = {
+        {WEFT_DTYPE_F16, WEFT_DTYPE_I32, 7, 3, 5},  {WEFT_DTYPE_U8, WEFT_DTYPE_I32, 9, 1, 7}, {WEFT_DTYPE_U8, WEFT_DTYPE_BOOL, 5, 1, 1},
+        {WEFT_DTYPE_F16, WEFT_DTYPE_BF16, 3, 1, 601}, {WEFT_DTYPE_F16, WEFT_DTYPE_I8, 3, 1, 9}};
+    need_device();
+    for (size_t c = 0; c < WF_COUNT(cases); c++)
+        for (int strategy = 0; strategy < 2; strategy++) {
+            fixture f;
+            int inner = cases[c].a_inner * cases[c].b_inner, n = cases[c].rows * inner;
+            int32_t *x = malloc((size_t)n * 4);
+            uint8_t *a = calloc((size_t)n, 4), *b = calloc((size_t)n, 4);
+            for (int i = 0; i < n; i++)
+                x[i] = (int32_t)(random_bits() % 100);
+            fx_begin(&f, 1, 2, (int64_t[]){cases[c].rows, cases[c].a_inner, cases[c].b_inner});
+            f.k.strategy = (uint8_t)strategy;
+            int bx = fx_bind(&f, WEFT_DTYPE_I32, WF_ACCESS_READ, false), ba = fx_bind(&f, cases[c].a, WF_ACCESS_WRITE, true);
+            int bb = fx_bind(&f, cases[c].b, WF_ACCESS_WRITE, true);
+            fx_stage(&f, WF_KSTAGE_REDUCE);
+            fx_fold(&f, WF_KROP_MAX, fx_load(&f, bx, fx_row_major(&f, 3)));
+            fx_stage(&f, WF_KSTAGE_MAP);
+            int at = fx_row_major(&f, 3), v = fx_load(&f, bx, at), top = fx_acc(&f, 0, 0);
+            int below = fx_op(&f, WF_KOP_SUB, WF_KTY_I32, top, v, -1);
+            fx_store(&f, ba, at, below); /* stores convert */
+            fx_store(&f, bb, at, below);
+            run(&f, (operand[]){{x, (size_t)n * 4}, {a, (size_t)n * weft_dtype_block_bytes(cases[c].a)},
+                                {b, (size_t)n * weft_dtype_block_bytes(cases[c].b)}}, NULL, 0);
+            for (int i = 0; i < n; i++) {
+                value want = {0};
+                int32_t most = 0;
+                for (int j = 0; j < inner; j++)
+                    most = WF_MAX(most, x[i / inner * inner + j]);
+                want.i = most - x[i];
+                for (int k = 0; k < 2; k++) {
+                    weft_dtype to = k ? cases[c].b : cases[c].a;
+                    if (stored_bits(to, k ? b : a, i) != expected_bits(WEFT_DTYPE_I32, to, want))
+                        fail_msg("case %zu, strategy %d, output %d: element %d is 0x%x, expected %lld", c, strategy, k, i,
+                                 stored_bits(to, k ? b : a, i), (long long)want.i);
+                }
+            }
+            free(x);
+            free(a);
+            free(b);
+        }
+}
+
 /* ---- indices ---- */
 
 static void gather_checks_its_indices(void **state)
@@ -926,6 +974,7 @@ int main(void)
         cmocka_unit_test(reductions_agree_with_plain_loops),
         cmocka_unit_test(reductions_take_any_extent),
         cmocka_unit_test(map_stages_see_accumulators),
+        cmocka_unit_test(narrow_map_outputs_keep_their_neighbours),
         cmocka_unit_test(gather_checks_its_indices),
         cmocka_unit_test(many_axes_and_negative_strides_address_right),
         cmocka_unit_test(dispatches_past_a_dimension_reach_every_point),

@@ -127,6 +127,9 @@ static void emit_store(const wf_wgsl_gen *g, int at, const char *indent)
     unsigned n = g->bind_base + in->slot;
     char name[16];
 
+    if (how == WF_WGSL_STORE_ATOMIC && b->linear && g->word_bits)
+        how = WF_WGSL_STORE_WORD;
+
     snprintf(name, sizeof name, "v%d", in->b);
     if (in->type != to) {
         wf_str_addf(g->out, "%slet s%d = ", indent, at);
@@ -323,12 +326,97 @@ static void emit_inner_loop(const wf_wgsl_gen *g)
     wf_str_add(g->out, "    }\n");
 }
 
+static bool is_narrow_output(const wf_wgsl_gen *g, int bind)
+{
+    return g->k->bind[bind].linear && wf_wgsl_store_of(g, bind) == WF_WGSL_STORE_ATOMIC;
+}
+
+/* Bits of an element of the open stage's linear outputs that are narrower than a word; 0 when there are
+ * none, or of several widths. */
+static int narrow_bits(const wf_wgsl_gen *g)
+{
+    const wf_kstage *stage = &g->k->stages[g->stage];
+    int bits = 0;
+    for (int i = stage->first; i < stage->first + stage->count; i++) {
+        const wf_kinstr *in = &g->k->instr[i];
+        if (in->op != WF_KOP_STORE || !is_narrow_output(g, in->slot))
+            continue;
+        int width = wf_wgsl_elem_bits((weft_dtype)g->k->bind[in->slot].dtype);
+        if (bits && bits != width)
+            return 0;
+        bits = width;
+    }
+    return bits;
+}
+
+static bool stores_in_stage(const wf_wgsl_gen *g, int bind)
+{
+    const wf_kstage *stage = &g->k->stages[g->stage];
+    for (int i = stage->first; i < stage->first + stage->count; i++)
+        if (g->k->instr[i].op == WF_KOP_STORE && g->k->instr[i].slot == bind)
+            return true;
+    return false;
+}
+
+/* `text` once for each narrow output of the open stage, with # for the number of its binding. */
+static void emit_for_outputs(const wf_wgsl_gen *g, const char *text)
+{
+    for (int i = 0; i < g->k->n_bind; i++) {
+        if (!is_narrow_output(g, i) || !stores_in_stage(g, i))
+            continue;
+        for (const char *p = text; *p; p++) {
+            if (*p == '#')
+                wf_str_addf(g->out, "%d", i);
+            else
+                wf_str_addn(g->out, p, 1);
+        }
+    }
+}
+
+/* A MAP stage over the words of its row: those that lie wholly inside are stored at once, the two at the
+ * ends, shared with the neighbouring rows, by atomic AND and OR. */
+static void emit_word_loop(wf_wgsl_gen *g, int bits)
+{
+    bool group = g->form == WF_WGSL_GROUP_ROW;
+    int per_word = 32 / bits, log2_per_word = bits == 16 ? 1 : 2;
+    wf_str_addf(g->out,
+                "    let end%d = (row * inner + inner + %du) >> %du;\n"
+                "    for (var k = ((row * inner) >> %du)%s; k < end%d; k = k + %uu) {\n"
+                "        var mask = 0u;\n",
+                g->stage, per_word - 1, log2_per_word, log2_per_word, group ? " + lid" : "", g->stage,
+                group ? g->group : 1u);
+    emit_for_outputs(g, "        var x# = 0u;\n");
+    wf_str_addf(g->out,
+                "        for (var at = 0u; at < %du; at = at + 1u) {\n"
+                "            let j = (k << %du) + at - row * inner;\n"
+                "            if (j < inner) {\n",
+                per_word, log2_per_word);
+    emit_for_outputs(g, "                var y# = 0u;\n");
+    emit_coordinates(g, g->k->n_outer, g->k->n_outer + g->k->n_inner, "j", "                ");
+    g->word_bits = bits;
+    emit_body(g, "                ");
+    g->word_bits = 0;
+    wf_str_addf(g->out, "                let s = at * %du;\n                mask = mask | (%s << s);\n", bits,
+                bits == 16 ? "0xffffu" : "0xffu");
+    emit_for_outputs(g, "                x# = x# | (y# << s);\n");
+    wf_str_add(g->out, "            }\n        }\n        if (mask == 0xffffffffu) {\n");
+    emit_for_outputs(g, "            atomicStore(&b#[k], x#);\n");
+    wf_str_add(g->out, "        } else {\n");
+    emit_for_outputs(g, "            atomicAnd(&b#[k], ~mask);\n            atomicOr(&b#[k], x#);\n");
+    wf_str_add(g->out, "        }\n    }\n");
+}
+
 static void emit_row_stages(wf_wgsl_gen *g)
 {
     for (g->stage = 0; g->stage < g->k->n_stages; g->stage++) {
         switch (g->k->stages[g->stage].kind) {
         case WF_KSTAGE_OUTER: emit_body(g, "    "); break;
-        case WF_KSTAGE_MAP: emit_inner_loop(g); break;
+        case WF_KSTAGE_MAP:
+            if (narrow_bits(g))
+                emit_word_loop(g, narrow_bits(g));
+            else
+                emit_inner_loop(g);
+            break;
         default:
             emit_accumulators(g);
             emit_inner_loop(g);

@@ -22,6 +22,7 @@ typedef struct wf_wgsl_gen {
     uint32_t group;     /* invocations in a work group, a power of two */
     uint32_t bind_base, static_base;
     int stage;          /* the open stage */
+    int word_bits;      /* a MAP stage that makes whole words: bits of an element of its narrow outputs; else 0 */
 } wf_wgsl_gen;
 
 /* How a binding is declared and written. */

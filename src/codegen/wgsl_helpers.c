@@ -74,22 +74,15 @@ static const helper helpers[] = {
                       "    let large = (m << 13u) + select(0x38000000u, 0x70000000u, m >= 0x7c00u);\n"
                       "    return bitcast<f32>(((h & 0x8000u) << 16u) | select(large, small, m < 0x400u));\n"
                       "}\n"},
+    /* Below 2^-14, adding 1/2 rounds to a multiple of 2^-24, the unit of the subnormals of f16. */
     {"wf_f32_to_f16", "fn wf_f32_to_f16(x: f32) -> u32 {\n"
                       "    let u = bitcast<u32>(x);\n"
-                      "    let sign = (u >> 16u) & 0x8000u;\n"
                       "    let a = u & 0x7fffffffu;\n"
-                      "    if (a > 0x7f800000u) { return sign | 0x7e00u | ((a >> 13u) & 0x1ffu); }\n"
-                      "    if (a >= 0x477ff000u) { return sign | 0x7c00u; }\n"
-                      "    if (a >= 0x38800000u) {\n"
-                      "        return sign | ((a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u);\n"
-                      "    }\n"
-                      "    if (a < 0x33000000u) { return sign; }\n"
-                      "    let shift = 126u - (a >> 23u);\n"
-                      "    let m = (a & 0x7fffffu) | 0x800000u;\n"
-                      "    let q = m >> shift;\n"
-                      "    let rest = m & ((1u << shift) - 1u);\n"
-                      "    let tie = 1u << (shift - 1u);\n"
-                      "    return sign | (q + select(0u, 1u, rest > tie || (rest == tie && (q & 1u) == 1u)));\n"
+                      "    let large = (a - 0x38000000u + 0xfffu + ((a >> 13u) & 1u)) >> 13u;\n"
+                      "    let small = bitcast<u32>(bitcast<f32>(a) + 0.5f) - 0x3f000000u;\n"
+                      "    let finite = min(select(large, small, a < 0x38800000u), 0x7c00u);\n"
+                      "    let h = select(finite, 0x7e00u | ((a >> 13u) & 0x1ffu), a > 0x7f800000u);\n"
+                      "    return ((u >> 16u) & 0x8000u) | h;\n"
                       "}\n"},
     {"wf_bf16_to_f32", "fn wf_bf16_to_f32(h: u32) -> f32 { return bitcast<f32>(h << 16u); }\n"},
     {"wf_f32_to_bf16", "fn wf_f32_to_bf16(x: f32) -> u32 {\n"
@@ -177,13 +170,14 @@ static const helper helpers[] = {
                  "    return select(floor(x), -1.0f, bitcast<u32>(x) - 0x80000001u < 0x7fffffu);\n"
                  "}\n"},
 
-    /* ---- division and roots: within 0.51 ulp for normal results ---- */
+    /* ---- division and roots: within 0.51 ulp for normal results ----
+     * Corrections are scaled by a cut operand: NVIDIA's compiler makes a / b + r / b into (a + r) / b. */
     {"wf_div", "fn wf_div(a: f32, b: f32) -> f32 {\n"
                "    let ua = bitcast<u32>(a) & 0x7fffffffu;\n"
                "    let ub = bitcast<u32>(b) & 0x7fffffffu;\n"
                "    if (ua - 0x30000000u < 0x20000000u && ub - 0x30000000u < 0x20000000u) {\n"
                "        let q = a / b;\n"
-               "        return q + wf_residual(a, q, b) / b;\n"
+               "        return q + wf_residual(a, q, b) / wf_cut(b);\n"
                "    }\n"
                "    let sign = (bitcast<u32>(a) ^ bitcast<u32>(b)) & 0x80000000u;\n"
                "    if (ua > 0x7f800000u || ub > 0x7f800000u || (ua == 0x7f800000u && ub == 0x7f800000u) ||\n"
@@ -195,7 +189,7 @@ static const helper helpers[] = {
                "    let x = bitcast<f32>(wf_significand(ua) + 0x3f000000u);\n"
                "    let y = bitcast<f32>(wf_significand(ub) + 0x3f000000u);\n"
                "    let q = x / y;\n"
-               "    let p = wf_scale(q + wf_residual(x, q, y) / y, wf_exponent(ua) - wf_exponent(ub));\n"
+               "    let p = wf_scale(q + wf_residual(x, q, y) / wf_cut(y), wf_exponent(ua) - wf_exponent(ub));\n"
                "    return bitcast<f32>(bitcast<u32>(p) | sign);\n"
                "}\n"},
     {"wf_sqrt", "fn wf_sqrt(x: f32) -> f32 {\n"
@@ -223,7 +217,7 @@ static const helper helpers[] = {
                  "    let mh = wf_cut(m);\n"
                  "    let ml = m - mh;\n"
                  "    let r = (((1.0f - mh * sh) - mh * sl) - ml * s) - m * (2.0f * yh * yl + yl * yl);\n"
-                 "    return wf_scale(y + 0.5f * y * r, 64 - (e >> 1u));\n"
+                 "    return wf_scale(y + 0.5f * yh * r, 64 - (e >> 1u));\n"
                  "}\n"},
 
     /* ---- exponential and logarithm: below 1 ulp ---- */
@@ -304,7 +298,7 @@ static const helper helpers[] = {
                "}\n"},
     {"wf_cos", "fn wf_cos(x: f32) -> f32 { return wf_sin_quarter(x, 1u); }\n"},
 
-    /* ---- tanh and erf: below 2 ulp ---- */
+    /* ---- tanh and erf: below 2 ulp. Subnormals are multiplied as integers of their unit. ---- */
     {"wf_tanh", "fn wf_tanh(x: f32) -> f32 {\n"
                 "    let u = bitcast<u32>(x);\n"
                 "    let a = u & 0x7fffffffu;\n"
@@ -321,6 +315,7 @@ static const helper helpers[] = {
                "    let u = bitcast<u32>(x);\n"
                "    let a = u & 0x7fffffffu;\n"
                "    if (a > 0x7f800000u) { return x; }\n"
+               "    if (a < 0x800000u) { return bitcast<f32>((u ^ a) | u32(f32(a) * 1.12837917f + 0.5f)); }\n"
                "    if (a < 0x3f600000u) {\n"
                "        let z = x * x;\n"
                "        return x * (1.12837916f + z * (-0.376125515f + z * (0.112824693f + z * (-0.0267916694f + z * (0.0050320439f + z * -0.000620026782f)))));\n"
