@@ -52,8 +52,8 @@ typedef union wf_attrs {
     struct { int32_t activation; uint32_t has_bias, act_int8; } linear;    /* inputs: x, w, [bias] */
     struct { int64_t diagonal; } tri;
     struct { int32_t axis; } index;  /* index_select: x, index; gather: x, index; cat: xs; slice_update: dst, src, start */
-    struct {                         /* inputs: x, freq [dim/2, 2] u32 (48-bit turns a position, hi 32 and lo 16
-                                      * in the high half of a word: see rope in composite.c), [positions], [offset] */
+    struct {                         /* inputs: x, freq [dim/2, 2] u32 (turns a position in 0.64 fixed point, high and
+                                      * low word: see rope.c), [positions], [offset] */
         int32_t dim, pairing;        /* pairing: 0 half within dim, 1 interleaved, 2 half across the head */
         uint32_t has_positions, has_offset;
     } rope;
