@@ -1,0 +1,461 @@
+/* kir_bind.c - what the block interpreter works out once a run, from extents and strides.
+ *
+ * First the tile: q is the axis along which most memory is contiguous; p joins it when q is short, or when
+ * an operand is contiguous along p instead (a transposition). Then one pass over the instructions gives
+ * each value its class (which tile axes it varies along), its level (how often it must be computed), an
+ * index form base + r * sr + c * sc where it has one (so that loads become pointers, fills or strided
+ * moves instead of gathers), and the loop that computes it.
+ */
+#include "kir_exec.h"
+
+enum {
+    SHORT_AXIS = 256,     /* below this many columns a second axis joins the tile */
+    TRANSPOSE_TILE = 32,
+    FEW_INNER = 8,        /* rows this short are folded across, many rows at a time */
+    STREAM_BYTES = 16 << 20 /* outputs from here on would only push others out of the last-level cache */
+};
+
+static int32_t affine_stride(const kx_run *x, int i, int axis)
+{
+    const wf_kinstr *in = &x->k->instr[i];
+    return in->op == WF_KOP_AXIS ? in->slot == axis : x->statics[in->slot + 1 + axis];
+}
+
+/* ---- choosing the tile ---- */
+
+/* An index form counts for an axis: 2 when contiguous or constant along it, 0 when strided. With inner axes
+ * only those that move along an inner axis count: the others are once a row. */
+static int axis_score(const kx_run *x, int axis, bool rows_only)
+{
+    const wf_kir *k = x->k;
+    int score = 0;
+    for (int i = 0; i < k->n_instr; i++) {
+        int w = x->kernel->info[i].weight;
+        if (!w)
+            continue;
+        if (rows_only) {
+            bool moves = false;
+            for (int a = k->n_outer; a < x->n_axes; a++)
+                moves |= x->extent[a] > 1 && affine_stride(x, i, a) != 0;
+            if (!moves || k->stages[x->kernel->info[i].stage].kind == WF_KSTAGE_OUTER)
+                continue;
+        }
+        int32_t s = affine_stride(x, i, axis);
+        score += s == 1 || s == 0 ? 2 * w : 0;
+    }
+    return score;
+}
+
+/* The best of axes first .. end-1: score, then length (up to a block), then the later one. */
+static int best_axis(const kx_run *x, int first, int end, bool rows_only, int *score_out)
+{
+    int best = -1, best_score = -1;
+    bool alone = true;
+    for (int a = first, n = 0; a < end; a++)
+        alone = (n += x->extent[a] > 1) <= 1;
+    for (int a = first; a < end; a++) {
+        if (x->extent[a] <= 1)
+            continue;
+        int s = alone && !score_out ? 0 : axis_score(x, a, rows_only);
+        if (s >= best_score) {
+            best = a;
+            best_score = s;
+        }
+    }
+    if (score_out)
+        *score_out = best_score;
+    return best;
+}
+
+static int longest_axis(const kx_run *x, int first, int end, int except)
+{
+    int best = -1;
+    for (int a = first; a < end; a++)
+        if (a != except && x->extent[a] > 1 && (best < 0 || x->extent[a] >= x->extent[best]))
+            best = a;
+    return best;
+}
+
+/* An axis other than q along which an operand strided on q is contiguous. */
+static int transposed_axis(const kx_run *x, int q, int first, int end)
+{
+    for (int i = 0; i < x->k->n_instr; i++) {
+        if (!x->kernel->info[i].weight)
+            continue;
+        int32_t s = affine_stride(x, i, q);
+        if (s == 0 || s == 1)
+            continue;
+        for (int a = first; a < end; a++)
+            if (a != q && x->extent[a] >= 8 && affine_stride(x, i, a) == 1)
+                return a;
+    }
+    return -1;
+}
+
+/* Equal parts of at most `most`, a multiple of 16 but for short axes. */
+static int64_t even_part(int64_t extent, int64_t most)
+{
+    if (extent <= most)
+        return WF_MAX(extent, 1);
+    int64_t parts = (extent + most - 1) / most;
+    return WF_MIN((int64_t)wf_align_up((uint64_t)((extent + parts - 1) / parts), 16), most);
+}
+
+static int64_t product(const kx_run *x, int first, int end)
+{
+    int64_t n = 1;
+    for (int a = first; a < end; a++)
+        if (!wf_mul_i64(n, x->extent[a], &n))
+            return INT64_MAX / 4;
+    return n;
+}
+
+static void set_tile(kx_run *x, int p, int q, int64_t rows, int64_t cols)
+{
+    x->p = rows > 1 ? p : -1;
+    x->q = q;
+    x->tile_rows = x->p < 0 ? 1 : rows;
+    x->tile_cols = q < 0 ? 1 : cols;
+}
+
+static void join_rows(kx_run *x, int p, int64_t block)
+{
+    int64_t cols = x->extent[x->q];
+    if (p >= 0)
+        set_tile(x, p, x->q, even_part(x->extent[p], WF_MAX(block / cols, 1)), cols);
+    else
+        set_tile(x, -1, x->q, 1, cols);
+}
+
+static void choose_elementwise(kx_run *x)
+{
+    int n = x->k->n_outer;
+    int q = best_axis(x, 0, n, false, NULL);
+    if (q < 0) {
+        set_tile(x, -1, -1, 1, 1);
+        return;
+    }
+    x->q = q;
+    int p = n > 1 ? transposed_axis(x, q, 0, n) : -1;
+    if (p >= 0 && x->extent[q] >= 8) {
+        int64_t cols = even_part(x->extent[q], TRANSPOSE_TILE);
+        set_tile(x, p, q, even_part(x->extent[p], KX_BLOCK / cols), cols);
+    } else if (x->extent[q] < SHORT_AXIS) {
+        join_rows(x, longest_axis(x, 0, n, q), KX_BLOCK);
+    } else {
+        set_tile(x, -1, q, 1, even_part(x->extent[q], KX_BLOCK));
+    }
+}
+
+static void choose_rows(kx_run *x, int q)
+{
+    const wf_kir *k = x->k;
+    x->q = q;
+    if (x->extent[q] >= SHORT_AXIS) {
+        set_tile(x, -1, q, 1, even_part(x->extent[q], KX_BLOCK));
+        return;
+    }
+    int p = longest_axis(x, k->n_outer, x->n_axes, q);
+    if (p < 0)
+        p = longest_axis(x, 0, k->n_outer, -1);
+    join_rows(x, p, KX_BLOCK);
+}
+
+static void choose_cols(kx_run *x, int q, int64_t n_inner_points)
+{
+    const wf_kir *k = x->k;
+    x->q = q;
+    if (x->extent[q] < SHORT_AXIS) {
+        int p = longest_axis(x, k->n_outer, x->n_axes, -1);
+        if (p < 0 || x->extent[q] * n_inner_points < 64)
+            p = longest_axis(x, 0, k->n_outer, q);
+        join_rows(x, p, KX_BLOCK);
+        return;
+    }
+    int64_t most = KX_BLOCK_COLS;
+    if (x->kernel->n_row_stages > 1) /* walked several times: narrow strips stay in cache and give threads work */
+        most = WF_MAX(WF_MIN(x->extent[q] / 32, KX_BLOCK), 128);
+    set_tile(x, -1, q, 1, even_part(x->extent[q], most));
+}
+
+static void choose(kx_run *x)
+{
+    const wf_kir *k = x->k;
+    if (k->n_inner == 0) {
+        choose_elementwise(x);
+        return;
+    }
+    int64_t n_inner = product(x, k->n_outer, x->n_axes);
+    int inner_score, outer_score;
+    int qi = best_axis(x, k->n_outer, x->n_axes, true, &inner_score);
+    int qo = best_axis(x, 0, k->n_outer, true, &outer_score);
+    if (qi < 0 && qo < 0)
+        set_tile(x, -1, -1, 1, 1);
+    else if (qi < 0 || (qo >= 0 && (outer_score > inner_score || (n_inner <= FEW_INNER && x->extent[qo] >= 16))))
+        choose_cols(x, qo, n_inner);
+    else
+        choose_rows(x, qi);
+}
+
+/* ---- spaces ---- */
+
+static void make_space(const kx_run *x, int first, int end, kx_space *s)
+{
+    s->n = 0;
+    s->total = 1;
+    for (int pass = 0; pass < 3; pass++) /* other axes, then p, then q: the tile's rows stay together */
+        for (int a = first; a < end; a++) {
+            int turn = a == x->q ? 2 : a == x->p ? 1 : 0;
+            if (turn != pass || x->extent[a] == 1)
+                continue;
+            s->axis[s->n] = (uint8_t)a;
+            s->step[s->n] = turn == 2 ? x->tile_cols : turn == 1 ? x->tile_rows : 1;
+            s->count[s->n] = (x->extent[a] + s->step[s->n] - 1) / s->step[s->n];
+            if (!wf_mul_i64(s->total, s->count[s->n], &s->total))
+                s->total = INT64_MAX / 2;
+            s->n++;
+        }
+}
+
+static void layout(kx_run *x)
+{
+    const wf_kir *k = x->k;
+    x->tile_class = (uint8_t)((x->p >= 0 ? KX_P : 0) | (x->q >= 0 ? KX_Q : 0));
+    x->outer_class = (uint8_t)((x->p >= 0 && x->p < k->n_outer ? KX_P : 0) | (x->q >= 0 && x->q < k->n_outer ? KX_Q : 0));
+    make_space(x, 0, k->n_outer, &x->outer);
+    make_space(x, k->n_outer, x->n_axes, &x->inner);
+    int64_t weight = 1;
+    for (int a = x->n_axes - 1; a >= k->n_outer; a--) {
+        x->position[a] = weight;
+        weight *= x->extent[a];
+    }
+    x->block_elems = x->tile_rows * x->tile_cols;
+    x->acc_elems = ((x->outer_class & KX_P) ? x->tile_rows : 1) * ((x->outer_class & KX_Q) ? x->tile_cols : 1);
+    x->slot_bytes = wf_align_up((uint64_t)x->block_elems * (uint64_t)x->kernel->slot_esize, 64);
+    x->acc_bytes = wf_align_up((uint64_t)x->acc_elems * 8, 64);
+    /* an accumulator has a value, a second half (index, or sums not yet flushed) and a result */
+    x->ws_bytes = (size_t)(x->kernel->n_slots + KX_TEMPS) * x->slot_bytes + (size_t)x->kernel->n_accs * 3 * x->acc_bytes;
+}
+
+/* ---- values and steps ---- */
+
+/* Class and level of an index form, from the axes it moves along. */
+static void classify(const kx_run *x, int i, bool outer_stage, kx_val *v)
+{
+    const wf_kir *k = x->k;
+    v->linear = 1;
+    v->sr = v->sc = 0;
+    v->cls = KX_S;
+    v->level = 0;
+    int end = outer_stage ? k->n_outer : x->n_axes;
+    for (int a = 0; a < end; a++) {
+        int32_t s = affine_stride(x, i, a);
+        if (s == 0 || x->extent[a] == 1)
+            continue;
+        if (a == x->p) {
+            v->sr = s;
+            v->cls |= KX_P;
+        } else if (a == x->q) {
+            v->sc = s;
+            v->cls |= KX_Q;
+        }
+        v->level = WF_MAX(v->level, a < k->n_outer ? 1 : 2);
+    }
+}
+
+static bool is_index(const kx_val *v) { return v->linear || v->cls == KX_S; }
+
+/* Where a LOAD or STORE may go unchanged between storage and block. */
+static bool streams(const kx_run *x, const wf_kinstr *in)
+{
+    const wf_kbind *b = &x->k->bind[in->slot];
+    size_t bytes = weft_dtype_block_bytes((weft_dtype)b->dtype);
+    return (bytes == 4 || bytes == 8) && weft_dtype_block((weft_dtype)b->dtype) == 1 &&
+           (uint64_t)x->points * bytes >= STREAM_BYTES;
+}
+
+static void bind_binary(const kx_run *x, const wf_kinstr *in, kx_val *v, kx_step *s)
+{
+    const kx_val *a = &x->val[in->a], *b = &x->val[in->b];
+    const wf_vec_ops *ops = x->kernel->ops;
+    uint8_t type = x->k->instr[in->a].type;
+    s->kind = KX_VEC2;
+    s->f2 = ops->binary[in->op][type];
+    if (type == WF_KTY_F32 && v->cls != KX_S && ops->vec_scalar[in->op]) {
+        if (b->cls == KX_S) {
+            s->f2 = ops->vec_scalar[in->op];
+            s->expand = a->cls != v->cls;
+            return;
+        }
+        if (a->cls == KX_S) {
+            s->f2 = ops->scalar_vec[in->op];
+            s->expand = (uint8_t)((b->cls != v->cls) << 1);
+            return;
+        }
+    }
+    s->expand = (uint8_t)((a->cls != v->cls) | (b->cls != v->cls) << 1);
+}
+
+static void bind_one(kx_run *x, int i, int stage, kx_step *s)
+{
+    const wf_cpu_kernel *ck = x->kernel;
+    const wf_kinstr *in = &x->k->instr[i];
+    const wf_vec_ops *ops = ck->ops;
+    kx_val *v = &x->val[i];
+    bool outer_stage = x->k->stages[stage].kind == WF_KSTAGE_OUTER;
+    uint8_t deepest = outer_stage ? 1 : 2;
+    memset(s, 0, sizeof *s);
+    memset(v, 0, sizeof *v);
+    s->i = (int16_t)i;
+    int n_ops = wf_kop_operands[in->op];
+    const int16_t operand[3] = {in->a, in->b, in->c};
+    for (int o = 0; o < n_ops; o++) {
+        const kx_val *w = &x->val[operand[o]];
+        v->cls |= w->cls;
+        uint8_t level = ck->info[operand[o]].stage == stage ? w->level : WF_MIN(w->level, 1);
+        v->level = WF_MAX(v->level, level);
+    }
+    int index_operands = 0; /* leading operands read as an index form */
+    switch (in->op) {
+    case WF_KOP_CONST: s->kind = KX_CONST; break;
+    case WF_KOP_STATIC: s->kind = KX_STATIC; break;
+    case WF_KOP_STEP: s->kind = KX_STEP; break;
+    case WF_KOP_AXIS:
+    case WF_KOP_AFFINE:
+        s->kind = in->op == WF_KOP_AXIS ? KX_AXIS : KX_AFFINE;
+        classify(x, i, outer_stage, v);
+        break;
+    case WF_KOP_UNRAVEL: s->kind = KX_UNRAVEL; break;
+    case WF_KOP_LOAD:
+        index_operands = is_index(&x->val[in->a]);
+        s->kind = index_operands ? KX_LOAD : KX_LOAD_GATHER;
+        if (x->k->bind[in->slot].access != WF_ACCESS_READ)
+            v->level = deepest; /* never before an earlier STORE */
+        break;
+    case WF_KOP_ACC:
+        s->kind = KX_ACC;
+        v->cls = x->outer_class;
+        v->level = 1;
+        break;
+    case WF_KOP_IN:
+        s->kind = KX_IN;
+        v->cls = x->tile_class;
+        v->level = 1;
+        break;
+    case WF_KOP_STORE:
+        index_operands = is_index(&x->val[in->a]);
+        s->kind = index_operands ? KX_STORE : KX_STORE_SCATTER;
+        s->expand = (uint8_t)((!index_operands && x->val[in->a].cls != v->cls) | (x->val[in->b].cls != v->cls) << 1);
+        s->nt = streams(x, in);
+        v->level = deepest;
+        break;
+    case WF_KOP_CHECK: s->kind = KX_CHECK; break;
+    case WF_KOP_CAST:
+        s->kind = KX_VEC1;
+        s->f1 = ops->cast[x->k->instr[in->a].type][in->type];
+        break;
+    case WF_KOP_BITCAST:
+        s->kind = KX_VEC1;
+        s->f1 = ops->cast[WF_KTY_U32][WF_KTY_U32];
+        break;
+    case WF_KOP_ROUND16:
+        s->kind = KX_VEC1;
+        s->f1 = in->imm == WEFT_DTYPE_F16 ? ops->round_f16 : ops->round_bf16;
+        break;
+    case WF_KOP_SELECT:
+    case WF_KOP_FMA:
+        s->kind = KX_VEC3;
+        s->f3 = in->op == WF_KOP_FMA ? ops->fma[in->type] : ck->info[i].esize == 8 ? ops->select8 : ops->select4;
+        for (int o = 0; o < 3; o++)
+            s->expand |= (uint8_t)((x->val[operand[o]].cls != v->cls) << o);
+        break;
+    default:
+        if (n_ops == 1) {
+            s->kind = KX_VEC1;
+            s->f1 = ops->unary[in->op][in->type];
+            break;
+        }
+        if ((in->op == WF_KOP_ADD || in->op == WF_KOP_SUB) && in->type == WF_KTY_I32 && is_index(&x->val[in->a]) &&
+            is_index(&x->val[in->b])) {
+            int32_t sign = in->op == WF_KOP_ADD ? 1 : -1;
+            s->kind = KX_SUM;
+            v->linear = 1;
+            v->sr = x->val[in->a].sr + sign * x->val[in->b].sr;
+            v->sc = x->val[in->a].sc + sign * x->val[in->b].sc;
+            index_operands = 2;
+            break;
+        }
+        bind_binary(x, in, v, s);
+    }
+    if (v->cls != KX_S)
+        v->level = deepest; /* blocks share slots within a stage, so only single values move out of its loop */
+    s->cls = v->cls;
+    for (int o = index_operands; o < n_ops; o++)
+        x->val[operand[o]].need = 1;
+}
+
+/* Steps of each stage, sorted by level; kept in order within one. */
+static void bind_steps(kx_run *x)
+{
+    const wf_kir *k = x->k;
+    int n = 0;
+    for (int s = 0; s < k->n_stages; s++) {
+        const wf_kstage *st = &k->stages[s];
+        int count[3] = {0, 0, 0};
+        kx_step *steps = x->step + n;
+        for (int i = 0; i < st->count; i++) {
+            bind_one(x, st->first + i, s, &steps[i]);
+            count[x->val[st->first + i].level]++;
+        }
+        for (int a = 0; a < st->n_acc; a++)
+            x->val[st->acc[a].value].need = 1;
+        x->first[s][0] = (uint16_t)n;
+        for (int l = 0; l < 3; l++)
+            x->first[s][l + 1] = (uint16_t)(x->first[s][l] + count[l]);
+        int kinds = (count[0] > 0) + (count[1] > 0) + (count[2] > 0);
+        if (kinds > 1) {
+            kx_step sorted[WF_KIR_MAX_INSTR];
+            int at[3] = {0, count[0], count[0] + count[1]};
+            for (int i = 0; i < st->count; i++)
+                sorted[at[x->val[steps[i].i].level]++] = steps[i];
+            memcpy(steps, sorted, st->count * sizeof *steps);
+        }
+        n += st->count;
+    }
+}
+
+static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base)
+{
+    const wf_kir *k = kernel->k;
+    x->kernel = kernel;
+    x->k = k;
+    x->run = run;
+    x->ptr = run->ptr + bind_base;
+    x->size = run->size + bind_base;
+    x->statics = run->statics + static_base;
+    x->n_axes = k->n_outer + k->n_inner;
+    x->stores = true;
+    x->points = 1;
+    for (int a = 0; a < x->n_axes; a++) {
+        x->extent[a] = WF_MAX(x->statics[k->extent_slot + a], 0);
+        if (!wf_mul_i64(x->points, x->extent[a], &x->points))
+            x->points = INT64_MAX / 16;
+    }
+}
+
+void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
+{
+    bind_head(x, kernel, run, 0, 0);
+    choose(x);
+    layout(x);
+    bind_steps(x);
+}
+
+void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,
+                     int64_t rows, int64_t cols)
+{
+    bind_head(x, kernel, run, bind_base, static_base);
+    set_tile(x, 1, 2, rows, cols);
+    layout(x);
+    bind_steps(x);
+}

@@ -1,0 +1,307 @@
+/* kir_exec.c - the loops of the block interpreter and its use of threads. Read kir_exec.h first.
+ *
+ * Outer tiles are independent: they are shared out in contiguous ranges. With few of them and long rows,
+ * each row's tiles are cut into chunks instead, a number that depends on sizes only; the chunks' states
+ * are combined in order.
+ */
+#include "kir_exec.h"
+
+enum {
+    SERIAL_WORK = 32768,   /* instructions x elements below which threads cost more than they give */
+    FEW_OUTER = 8,         /* outer tiles below which rows are cut */
+    CHUNK_ELEMS = 32768,   /* of a row in a chunk, at least */
+    MAX_CHUNKS = 64,
+    PARTS_PER_THREAD = 4,
+    STACK_BYTES = 16384,   /* work space up to this lies on the stack */
+    CANCEL_EVERY = 64      /* tiles between looks at the cancel flag */
+};
+
+/* ---- walking tiles ---- */
+
+static void seek(kx_ctx *c, const kx_space *s, int64_t tile)
+{
+    for (int d = s->n - 1; d >= 0; d--) {
+        c->coord[s->axis[d]] = tile % s->count[d] * s->step[d];
+        tile /= s->count[d];
+    }
+}
+
+static void advance(kx_ctx *c, const kx_space *s)
+{
+    for (int d = s->n - 1; d >= 0; d--) {
+        int a = s->axis[d];
+        c->coord[a] += s->step[d];
+        if (c->coord[a] < c->x->extent[a])
+            return;
+        c->coord[a] = 0;
+    }
+}
+
+static void reset_inner(kx_ctx *c)
+{
+    for (int a = c->x->k->n_outer; a < c->x->n_axes; a++)
+        c->coord[a] = 0;
+    wf_kx_dims(c);
+}
+
+static bool cancelled(const kx_run *x)
+{
+    return x->run->cancel && atomic_load_explicit(x->run->cancel, memory_order_relaxed);
+}
+
+static void start(kx_ctx *c, const kx_run *x, char *ws)
+{
+    c->x = x;
+    c->ws = ws;
+    c->stores = x->stores;
+    c->in = NULL;
+    memset(c->coord, 0, sizeof c->coord);
+    wf_kx_dims(c);
+    for (int s = 0; s < x->k->n_stages; s++)
+        wf_kx_steps(c, s, 0);
+}
+
+/* Streamed stores become visible to other threads in order only after a fence. */
+static void finish(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_sfence();
+#endif
+}
+
+/* Inner tiles first .. end-1 of a REDUCE or MAP stage. */
+static void walk_inner(kx_ctx *c, int stage, int64_t first, int64_t end)
+{
+    const kx_run *x = c->x;
+    bool fold = x->k->stages[stage].kind == WF_KSTAGE_REDUCE;
+    if (first >= end)
+        return;
+    seek(c, &x->inner, first);
+    for (int64_t t = first; t < end; t++) {
+        if (t % CANCEL_EVERY == 0 && cancelled(x))
+            break;
+        wf_kx_dims(c);
+        wf_kx_steps(c, stage, 2);
+        if (fold)
+            wf_kx_acc_fold(c, stage);
+        advance(c, &x->inner);
+    }
+    reset_inner(c);
+}
+
+static void run_outer_tile(kx_ctx *c)
+{
+    const kx_run *x = c->x;
+    for (int s = 0; s < x->k->n_stages; s++) {
+        uint8_t kind = x->k->stages[s].kind;
+        wf_kx_steps(c, s, 1);
+        if (kind == WF_KSTAGE_OUTER)
+            continue;
+        if (kind == WF_KSTAGE_REDUCE)
+            wf_kx_acc_start(c, s);
+        walk_inner(c, s, 0, x->inner.total);
+        if (kind == WF_KSTAGE_REDUCE)
+            wf_kx_acc_finish(c, s);
+    }
+}
+
+static void run_outer_range(const kx_run *x, char *ws, int64_t first, int64_t end)
+{
+    kx_ctx c;
+    start(&c, x, ws);
+    seek(&c, &x->outer, first);
+    for (int64_t t = first; t < end; t++) {
+        if (t % CANCEL_EVERY == 0 && cancelled(x))
+            break;
+        wf_kx_dims(&c);
+        run_outer_tile(&c);
+        advance(&c, &x->outer);
+    }
+    finish();
+}
+
+/* ---- threads over outer tiles ---- */
+
+typedef struct job {
+    const kx_run *x;
+    char *ws; /* ws_bytes for each worker */
+    /* chunks: */
+    int64_t outer_tile, n_chunks;
+    int stage;
+    char *states;       /* n_chunks states of the stage that runs */
+    size_t state_bytes;
+    const char *results; /* accumulators of stages that are done: the main thread's block */
+} job;
+
+static void outer_task(void *user, int64_t index, int64_t count, int worker)
+{
+    const job *j = user;
+    int64_t n = j->x->outer.total;
+    run_outer_range(j->x, j->ws + (size_t)worker * j->x->ws_bytes, n / count * index + WF_MIN(index, n % count),
+                    n / count * (index + 1) + WF_MIN(index + 1, n % count));
+}
+
+/* ---- threads over the chunks of a row ---- */
+
+static char *acc_block(const kx_run *x, char *ws)
+{
+    return ws + (size_t)(x->kernel->n_slots + KX_TEMPS) * x->slot_bytes;
+}
+
+static void chunk_task(void *user, int64_t index, int64_t count, int worker)
+{
+    const job *j = user;
+    const kx_run *x = j->x;
+    char *ws = j->ws + (size_t)(worker + 1) * x->ws_bytes; /* 0 is the main thread's own */
+    kx_ctx c;
+    memcpy(acc_block(x, ws), j->results, (size_t)x->kernel->n_accs * 3 * x->acc_bytes);
+    start(&c, x, ws);
+    seek(&c, &x->outer, j->outer_tile);
+    wf_kx_dims(&c);
+    c.stores = false; /* the main thread stores what OUTER stages store */
+    for (int s = 0; s < j->stage; s++)
+        if (x->k->stages[s].kind == WF_KSTAGE_OUTER)
+            wf_kx_steps(&c, s, 1);
+    c.stores = x->stores;
+    bool fold = x->k->stages[j->stage].kind == WF_KSTAGE_REDUCE;
+    wf_kx_steps(&c, j->stage, 1);
+    if (fold)
+        wf_kx_acc_start(&c, j->stage);
+    int64_t n = x->inner.total;
+    walk_inner(&c, j->stage, n / count * index + WF_MIN(index, n % count), n / count * (index + 1) + WF_MIN(index + 1, n % count));
+    if (fold) {
+        wf_kx_acc_finish(&c, j->stage); /* flushes */
+        size_t bytes;
+        memcpy(j->states + (size_t)index * j->state_bytes, wf_kx_acc_state(&c, j->stage, &bytes), j->state_bytes);
+    }
+    finish();
+}
+
+static void run_chunked_tile(kx_ctx *c, job *j, wf_pool *pool)
+{
+    const kx_run *x = c->x;
+    for (int s = 0; s < x->k->n_stages && !cancelled(x); s++) {
+        uint8_t kind = x->k->stages[s].kind;
+        wf_kx_steps(c, s, 1);
+        if (kind == WF_KSTAGE_OUTER)
+            continue;
+        j->stage = s;
+        wf_kx_acc_state(c, s, &j->state_bytes);
+        wf_pool_run(pool, chunk_task, j, j->n_chunks);
+        if (kind != WF_KSTAGE_REDUCE)
+            continue;
+        wf_kx_acc_start(c, s);
+        for (int64_t i = 0; i < j->n_chunks; i++)
+            wf_kx_acc_combine(c, s, j->states + (size_t)i * j->state_bytes);
+        wf_kx_acc_finish(c, s);
+    }
+}
+
+static weft_status run_chunked(const kx_run *x, int64_t n_chunks)
+{
+    int workers = wf_pool_size(x->run->pool);
+    size_t state_bytes = (size_t)WF_KIR_MAX_ACC * 2 * x->acc_bytes;
+    char *ws = wf_alloc((size_t)(workers + 1) * x->ws_bytes), *states = wf_alloc((size_t)n_chunks * state_bytes);
+    if (!ws || !states) {
+        wf_free(ws);
+        wf_free(states);
+        return WEFT_E_OOM;
+    }
+    kx_ctx c;
+    start(&c, x, ws);
+    job j = {.x = x, .ws = ws, .n_chunks = n_chunks, .states = states, .results = acc_block(x, ws)};
+    for (int64_t t = 0; t < x->outer.total && !cancelled(x); t++) {
+        seek(&c, &x->outer, t);
+        wf_kx_dims(&c);
+        j.outer_tile = t;
+        run_chunked_tile(&c, &j, x->run->pool);
+    }
+    wf_free(ws);
+    wf_free(states);
+    return WEFT_OK;
+}
+
+/* ---- entry points ---- */
+
+/* 0: no cut. From sizes only, so that sums do not depend on the number of threads. */
+static int64_t count_chunks(const kx_run *x)
+{
+    if (x->inner.n == 0 || x->outer.total >= FEW_OUTER)
+        return 0;
+    int64_t chunks = x->points / WF_MAX(x->outer.total, 1) / CHUNK_ELEMS;
+    chunks = WF_MIN(WF_MIN(chunks, x->inner.total), MAX_CHUNKS);
+    return chunks >= 2 ? chunks : 0;
+}
+
+weft_status wf_cpu_kernel_run(const wf_cpu_kernel *kernel, const wf_cpu_run *run)
+{
+    kx_run x;
+    wf_kx_bind(&x, kernel, run);
+    if (x.outer.total == 0)
+        return WEFT_OK;
+    int64_t chunks = count_chunks(&x);
+    int workers = run->pool ? wf_pool_size(run->pool) : 1;
+    bool serial = workers == 1 || x.points < SERIAL_WORK / WF_MAX(kernel->k->n_instr, 1);
+    if (chunks && run->pool) {
+        WF_TRY(run_chunked(&x, chunks));
+    } else {
+        job j = {.x = &x};
+        int64_t parts = serial ? 1 : WF_MIN(x.outer.total, (int64_t)workers * PARTS_PER_THREAD);
+        size_t bytes = parts == 1 ? x.ws_bytes : (size_t)workers * x.ws_bytes;
+        _Alignas(64) char small[STACK_BYTES];
+        j.ws = bytes <= sizeof small ? small : wf_alloc(bytes);
+        if (!j.ws)
+            return WEFT_E_OOM;
+        if (parts == 1)
+            run_outer_range(&x, j.ws, 0, x.outer.total);
+        else
+            wf_pool_run(run->pool, outer_task, &j, parts);
+        if (j.ws != small)
+            wf_free(j.ws);
+    }
+    if (cancelled(&x))
+        return wf_fail(WEFT_E_CANCELLED, "cancelled");
+    return WEFT_OK;
+}
+
+/* ---- epilogues of named kernels ---- */
+
+/* Elements of a block whose work space fits the stack below: epilogues allocate nothing and cannot fail. */
+enum { EPILOGUE_STACK = 65536 };
+
+static int64_t epilogue_block(const wf_cpu_kernel *e)
+{
+    int64_t fits = EPILOGUE_STACK / ((e->n_slots + KX_TEMPS) * e->slot_esize);
+    return WF_MAX(WF_MIN(fits / 16 * 16, KX_BLOCK), 8); /* the cap on instructions leaves at least 8 */
+}
+
+void wf_cpu_epilogue_run(const wf_cpu_kernel *epilogue, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,
+                         const float *acc, int64_t ld, int64_t b, int64_t m0, int64_t rows, int64_t n0, int64_t cols)
+{
+    if (rows <= 0 || cols <= 0)
+        return;
+    int64_t block = epilogue_block(epilogue);
+    int64_t block_cols = WF_MIN(cols, block), block_rows = WF_MIN(rows, WF_MAX(block / block_cols, 1));
+    _Alignas(64) char ws[EPILOGUE_STACK];
+    kx_run x;
+    kx_ctx c;
+    wf_kx_bind_tile(&x, epilogue, run, bind_base, static_base, block_rows, block_cols);
+    c.x = &x;
+    c.ws = ws;
+    c.stores = true;
+    c.in_ld = ld;
+    memset(c.coord, 0, sizeof c.coord);
+    c.coord[0] = b;
+    c.n[KX_S] = 1;
+    for (int64_t m = 0; m < rows; m += block_rows)
+        for (int64_t n = 0; n < cols; n += block_cols) {
+            c.in = acc + m * ld + n;
+            c.coord[1] = m0 + m;
+            c.coord[2] = n0 + n;
+            c.n[KX_P] = c.rows = WF_MIN(block_rows, rows - m);
+            c.n[KX_Q] = c.cols = WF_MIN(block_cols, cols - n);
+            c.n[KX_F] = c.rows * c.cols;
+            wf_kx_steps(&c, 0, 0);
+            wf_kx_steps(&c, 0, 1);
+        }
+}

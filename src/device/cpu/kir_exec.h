@@ -1,0 +1,152 @@
+/* kir_exec.h - inside the block interpreter of kernel IR.
+ *
+ * A run covers its points in tiles of rows x cols elements along two axes, p and q (either may be an
+ * outer or an inner axis; p may be absent). For each tile every instruction is one vector loop, so an
+ * operand stays in the first-level cache while the whole body runs over it.
+ *
+ *   kir_plan.c  once a program: lifetimes of values, block slots
+ *   kir_bind.c  once a run: which axes make the tile, how each value varies over it (class), how often it
+ *               changes (level), which loop computes it (step)
+ *   kir_step.c  once a tile: the steps
+ *   kir_fold.c  accumulators
+ *   kir_exec.c  the loops around them, and the threads
+ *
+ * Everything that decides the order of arithmetic (tile shape, split of long reductions) depends on
+ * extents and strides only, so results do not depend on the number of threads.
+ */
+#ifndef WF_KIR_EXEC_H
+#define WF_KIR_EXEC_H
+
+#include "cpu.h"
+#include "vec_ops.h"
+
+enum {
+    KX_BLOCK = 1024,      /* elements of a tile: a few f32 blocks fit the first-level cache */
+    KX_BLOCK_COLS = 2048, /* columns of a tile that folds along its rows */
+    KX_MAX_AXES = WF_KIR_MAX_AXES,
+    KX_TEMPS = 5,         /* slots after the values': three operands, raw storage, indices */
+    KX_MAX_ACCS = WF_KIR_MAX_STAGES * WF_KIR_MAX_ACC
+};
+
+/* How a value varies over a tile. */
+enum { KX_S = 0, KX_P = 1, KX_Q = 2, KX_F = 3 };
+
+/* What is known when the program is created, for each instruction. */
+typedef struct kx_info {
+    uint8_t stage, esize; /* esize: bytes of an element in a block, 4 or 8 */
+    uint8_t weight;       /* AFFINE: what its strides count in the choice of axes */
+    int16_t slot;         /* block slot, -1: none */
+} kx_info;
+
+struct wf_cpu_kernel {
+    wf_kir *k; /* only n_instr instructions are stored */
+    const wf_vec_ops *ops;
+    int n_slots, slot_esize;
+    int acc_first[WF_KIR_MAX_STAGES]; /* number of the stage's first accumulator */
+    int n_accs;
+    int n_row_stages; /* REDUCE and MAP */
+    kx_info *info;
+};
+
+typedef enum kx_kind {
+    KX_CONST, KX_STATIC, KX_STEP, KX_AFFINE, KX_AXIS, KX_SUM /* of index forms */, KX_UNRAVEL, KX_LOAD, KX_LOAD_GATHER,
+    KX_ACC, KX_IN, KX_STORE, KX_STORE_SCATTER, KX_CHECK, KX_VEC1, KX_VEC2, KX_VEC3
+} kx_kind;
+
+/* A value in this run. */
+typedef struct kx_val {
+    uint8_t cls, level; /* level: changes 0 never, 1 with the outer tile, 2 with the inner tile */
+    uint8_t linear;     /* I32 that is base + r * sr + c * sc over the tile */
+    uint8_t need;       /* somebody reads its elements */
+    int32_t sr, sc;
+} kx_val;
+
+typedef struct kx_step {
+    uint8_t kind, cls;
+    uint8_t expand; /* bit o: operand o is brought to this class first */
+    uint8_t nt;     /* STORE: past the caches */
+    int16_t i;      /* instruction */
+    union {
+        wf_vec1 f1;
+        wf_vec2 f2;
+        wf_vec3 f3;
+    };
+} kx_step;
+
+/* Tiles along some axes, in row-major order. */
+typedef struct kx_space {
+    int n;
+    uint8_t axis[KX_MAX_AXES];
+    int64_t step[KX_MAX_AXES], count[KX_MAX_AXES];
+    int64_t total;
+} kx_space;
+
+typedef struct kx_run {
+    const wf_cpu_kernel *kernel;
+    const wf_kir *k;
+    const wf_cpu_run *run;
+    void *const *ptr;
+    const uint64_t *size;
+    const int32_t *statics;
+    int n_axes, p, q;             /* tile axes, -1: none */
+    int64_t extent[KX_MAX_AXES];
+    int64_t tile_rows, tile_cols; /* largest */
+    uint8_t tile_class, outer_class; /* bits of the tile axes there are; of those that are outer */
+    kx_space outer, inner;
+    int64_t position[KX_MAX_AXES]; /* row-major weight of an inner axis */
+    int64_t block_elems, acc_elems;
+    size_t slot_bytes, acc_bytes, ws_bytes;
+    int64_t points; /* outer times inner */
+    bool stores;    /* false: STOREs are skipped (threads that repeat an OUTER stage) */
+    /* steps of stage s and level l: step[first[s][l]] .. step[first[s][l + 1]] */
+    uint16_t first[WF_KIR_MAX_STAGES][4];
+    kx_val val[WF_KIR_MAX_INSTR];
+    kx_step step[WF_KIR_MAX_INSTR];
+} kx_run;
+
+/* One thread inside a run. */
+typedef struct kx_ctx {
+    const kx_run *x;
+    char *ws;   /* slots, then accumulators */
+    bool stores;
+    int64_t rows, cols;
+    int64_t n[4]; /* elements of a class in this tile */
+    int64_t coord[KX_MAX_AXES];
+    const float *in; /* epilogue: the tile handed in, row stride in_ld */
+    int64_t in_ld;
+    int64_t folded_rows; /* since the last flush of column sums */
+    int64_t base[WF_KIR_MAX_INSTR];
+    void *at[WF_KIR_MAX_INSTR];
+    uint64_t scalar[WF_KIR_MAX_INSTR];
+} kx_ctx;
+
+/* kir_bind.c */
+void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run);
+/* An epilogue: axes 1 and 2 make the tile, of at most these sizes. */
+void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,
+                     int64_t rows, int64_t cols);
+/* kir_step.c */
+void wf_kx_steps(kx_ctx *c, int stage, int level);
+void *wf_kx_expand(kx_ctx *c, int temp, int value, uint8_t cls); /* value's elements in class cls */
+/* kir_fold.c */
+void wf_kx_acc_start(kx_ctx *c, int stage);
+void wf_kx_acc_fold(kx_ctx *c, int stage);
+void wf_kx_acc_finish(kx_ctx *c, int stage);                       /* state to results */
+void wf_kx_acc_combine(kx_ctx *c, int stage, const char *partial); /* fold another thread's state in */
+char *wf_kx_acc_state(kx_ctx *c, int stage, size_t *size_bytes);   /* all of a stage's state, contiguous */
+void *wf_kx_acc_result(kx_ctx *c, int stage, int acc);
+
+static inline char *wf_kx_slot(const kx_ctx *c, int slot) { return c->ws + (size_t)slot * c->x->slot_bytes; }
+
+static inline void wf_kx_dims(kx_ctx *c)
+{
+    const kx_run *x = c->x;
+    c->rows = x->p < 0 ? 1 : WF_MIN(x->tile_rows, x->extent[x->p] - c->coord[x->p]);
+    c->cols = x->q < 0 ? 1 : WF_MIN(x->tile_cols, x->extent[x->q] - c->coord[x->q]);
+    c->n[KX_S] = 1;
+    c->n[KX_P] = c->rows;
+    c->n[KX_Q] = c->cols;
+    c->n[KX_F] = c->rows * c->cols;
+}
+
+#endif

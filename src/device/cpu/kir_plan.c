@@ -1,0 +1,137 @@
+/* kir_plan.c - what the block interpreter prepares once for a program: the stage of each instruction,
+ * how long each value lives, and so which block slot it takes. */
+#include "kir_exec.h"
+
+static uint8_t element_bytes(uint8_t type) { return type == WF_KTY_F64 || type == WF_KTY_I64 ? 8 : 4; }
+
+static int operands_of(const wf_kinstr *in, int16_t out[3])
+{
+    out[0] = in->a;
+    out[1] = in->b;
+    out[2] = in->c;
+    return wf_kop_operands[in->op];
+}
+
+/* Last instruction that uses each value; n_instr for one that outlives its stage. */
+static void last_uses(const wf_kir *k, const kx_info *info, int *last)
+{
+    for (int i = 0; i < k->n_instr; i++) {
+        last[i] = i;
+        int16_t ops[3];
+        int n = operands_of(&k->instr[i], ops);
+        for (int o = 0; o < n; o++)
+            last[ops[o]] = info[ops[o]].stage == info[i].stage && last[ops[o]] < k->n_instr ? i : k->n_instr;
+    }
+    for (int s = 0; s < k->n_stages; s++) { /* folded after the last instruction of the stage */
+        const wf_kstage *st = &k->stages[s];
+        for (int a = 0; a < st->n_acc; a++) {
+            int v = st->acc[a].value;
+            last[v] = info[v].stage == s && last[v] < k->n_instr ? st->first + st->count : k->n_instr;
+        }
+    }
+}
+
+/* A value's slot is taken before those of its operands are given back: loops never overlap. */
+static int assign_slots(const wf_kir *k, kx_info *info, const int *last)
+{
+    bool taken[WF_KIR_MAX_INSTR] = {false};
+    int n_slots = 0;
+    for (int s = 0; s < k->n_stages; s++) {
+        const wf_kstage *st = &k->stages[s];
+        for (int i = st->first; i < st->first + st->count; i++) {
+            int slot = 0;
+            while (taken[slot])
+                slot++;
+            taken[slot] = true;
+            info[i].slot = (int16_t)slot;
+            n_slots = WF_MAX(n_slots, slot + 1);
+            for (int j = st->first; j <= i; j++)
+                if (last[j] == i)
+                    taken[info[j].slot] = false;
+        }
+        for (int j = st->first; j < st->first + st->count; j++)
+            if (last[j] == st->first + st->count)
+                taken[info[j].slot] = false;
+    }
+    return n_slots;
+}
+
+/* The table has a loop for every instruction and accumulator. The verifier settles types; this keeps a gap
+ * in the table from being called. */
+static bool runnable(const wf_kir *k, const wf_vec_ops *ops, const char **what)
+{
+    for (int i = 0; i < k->n_instr; i++) {
+        const wf_kinstr *in = &k->instr[i];
+        int n = wf_kop_operands[in->op];
+        *what = wf_kop_name[in->op];
+        if (in->op == WF_KOP_FMA && !ops->fma[in->type])
+            return false;
+        if (in->op >= WF_KOP_ADD && in->op < WF_KOP_SELECT && n == 2 && !ops->binary[in->op][k->instr[in->a].type])
+            return false;
+        if (in->op >= WF_KOP_ADD && in->op < WF_KOP_SELECT && n == 1 && !ops->unary[in->op][in->type])
+            return false;
+        if (in->op == WF_KOP_STORE && weft_dtype_block((weft_dtype)k->bind[in->slot].dtype) != 1)
+            return false;
+    }
+    for (int s = 0; s < k->n_stages; s++)
+        for (int j = 0; j < k->stages[s].n_acc; j++) {
+            const wf_kacc *a = &k->stages[s].acc[j];
+            *what = "an accumulator";
+            bool arg = a->rop >= WF_KROP_ARGMAX;
+            if (arg ? !ops->arg_row[a->rop - WF_KROP_ARGMAX][a->type] : !ops->fold_row[a->rop][a->type])
+                return false;
+        }
+    return true;
+}
+
+weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
+{
+    const char *what;
+    if (!runnable(k, wf_vec_ops_get(), &what))
+        return wf_fail(WEFT_E_UNSUPPORTED, "cpu: %s has no loop for its type", what);
+    size_t kir_bytes = offsetof(wf_kir, instr) + (size_t)k->n_instr * sizeof k->instr[0];
+    wf_cpu_kernel *ck = wf_calloc(1, sizeof *ck);
+    wf_kir *copy = wf_alloc(kir_bytes);
+    kx_info *info = wf_calloc((size_t)k->n_instr + 1, sizeof *info);
+    if (!ck || !copy || !info) {
+        wf_free(ck);
+        wf_free(copy);
+        wf_free(info);
+        return WEFT_E_OOM;
+    }
+    memcpy(copy, k, kir_bytes);
+    ck->k = copy;
+    ck->info = info;
+    ck->ops = wf_vec_ops_get();
+    ck->slot_esize = 4;
+    for (int s = 0; s < k->n_stages; s++) {
+        const wf_kstage *st = &k->stages[s];
+        for (int i = st->first; i < st->first + st->count; i++) {
+            info[i].stage = (uint8_t)s;
+            info[i].esize = element_bytes(k->instr[i].type);
+            ck->slot_esize = WF_MAX(ck->slot_esize, info[i].esize);
+            bool memory = k->instr[i].op == WF_KOP_LOAD || k->instr[i].op == WF_KOP_STORE;
+            if (memory && k->instr[k->instr[i].a].op == WF_KOP_AFFINE)
+                info[k->instr[i].a].weight += k->instr[i].op == WF_KOP_STORE ? 2 : 1;
+            if (memory && wf_kty_of_dtype(k->bind[k->instr[i].slot].dtype) >= WF_KTY_F64)
+                ck->slot_esize = 8;
+        }
+        ck->acc_first[s] = ck->n_accs;
+        ck->n_accs += st->n_acc;
+        ck->n_row_stages += st->kind != WF_KSTAGE_OUTER;
+    }
+    int last[WF_KIR_MAX_INSTR];
+    last_uses(k, info, last);
+    ck->n_slots = assign_slots(k, info, last);
+    *out = ck;
+    return WEFT_OK;
+}
+
+void wf_cpu_kernel_destroy(wf_cpu_kernel *k)
+{
+    if (!k)
+        return;
+    wf_free(k->k);
+    wf_free(k->info);
+    wf_free(k);
+}

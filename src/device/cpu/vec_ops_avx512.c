@@ -1,0 +1,28 @@
+/* vec_ops_avx512.c - the vector loops with avx512f, avx512bw, avx512vl, avx512dq, avx2, fma, f16c. */
+#if defined(__x86_64__)
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c"))), apply_to = function)
+#pragma STDC FP_CONTRACT OFF
+#else
+#pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")
+#endif
+#include <immintrin.h>
+#include <math.h>
+
+#include "vec_ops.h"
+
+#if !defined(__clang__)
+#pragma GCC optimize("O3,no-trapping-math,no-math-errno,fp-contract=off")
+#endif
+#define WF_VEC_HAS_FMA 1
+#define WF_VEC_HAS_F16C 1
+#define WF_VEC_STREAM 1
+#define WF_VEC_TABLE wf_vec_ops_avx512
+#define WF_VEC_NAME "avx512"
+#include "vec_ops.inc"
+#if defined(__clang__)
+#pragma clang attribute pop
+#endif
+#else
+typedef int wf_vec_ops_avx512_unused; /* an empty file is no C */
+#endif
