@@ -124,6 +124,19 @@ weft_status wf_bpe_load(const weft_file *file, weft_tokenizer *t)
 
 /* ---- tokenize ---- */
 
+/* Some vocabularies lack bytes that their training text did not have (SmolLM: U+0004 and others). The
+ * reference libraries drop them from a text; bytes that are no text at all are refused. */
+static weft_status missing_byte(const char *s, size_t n, size_t at)
+{
+    for (size_t i = 0, len; i < n; i += len) {
+        len = wf_utf8_len(s + i, n - i);
+        if (!len)
+            return wf_fail(WEFT_E_VALUE, "tokenize: the text is no UTF-8, and the vocabulary has no token for byte 0x%02x",
+                           (unsigned char)s[at]);
+    }
+    return WEFT_OK;
+}
+
 static weft_status tokenize_piece(const weft_tokenizer *t, const char *s, size_t n, wf_merger *m, wf_ids *out)
 {
     if (wf_pretok_ignores_merges(t->pretok)) {
@@ -140,7 +153,7 @@ static weft_status tokenize_piece(const weft_tokenizer *t, const char *s, size_t
         if (x->n && x->id >= 0)
             WF_TRY(wf_ids_add(out, x->id));
         else if (x->n)
-            WF_TRY(wf_vocab_fallback(t, s + x->at, x->n, true, out));
+            WF_TRY(missing_byte(s, n, x->at));
     }
     return WEFT_OK;
 }

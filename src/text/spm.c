@@ -50,6 +50,21 @@ static weft_status split(const weft_tokenizer *t, const char *s, size_t n, wf_me
     return WEFT_OK;
 }
 
+/* The tokens of a symbol that is no token: its bytes, else the unknown token (for a whole character). */
+static weft_status spell(const weft_tokenizer *t, const char *bytes, size_t n, wf_ids *out)
+{
+    bool all = true;
+    for (size_t i = 0; i < n; i++)
+        all &= t->byte_id[(unsigned char)bytes[i]] >= 0;
+    if (!all && t->unk >= 0 && wf_utf8_len(bytes, n) == n)
+        return wf_ids_add(out, t->unk);
+    if (!all)
+        return wf_fail(WEFT_E_VALUE, "tokenize: the vocabulary has no token for byte 0x%02x", (unsigned char)bytes[0]);
+    for (size_t i = 0; i < n; i++)
+        WF_TRY(wf_ids_add(out, t->byte_id[(unsigned char)bytes[i]]));
+    return WEFT_OK;
+}
+
 static weft_status emit(const weft_tokenizer *t, const char *s, const wf_merger *m, wf_ids *out)
 {
     for (size_t i = 0; i < m->n_symbols; i++) {
@@ -59,7 +74,7 @@ static weft_status emit(const weft_tokenizer *t, const char *s, const wf_merger 
         if (x->id >= 0)
             WF_TRY(wf_ids_add(out, x->id));
         else
-            WF_TRY(wf_vocab_fallback(t, s + x->at, x->n, wf_utf8_len(s + x->at, x->n) == x->n, out));
+            WF_TRY(spell(t, s + x->at, x->n, out));
     }
     return WEFT_OK;
 }

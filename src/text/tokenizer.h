@@ -55,9 +55,6 @@ static inline const char *wf_token_text(const weft_tokenizer *t, int32_t id, siz
 /* vocab.c */
 weft_status wf_vocab_load(const weft_file *file, weft_tokenizer *t);
 int32_t wf_vocab_find(const weft_tokenizer *t, const char *bytes, size_t n); /* -1: none */
-/* The tokens of bytes that no token covers: byte tokens, else the unknown token (for whole characters).
- * Errors: VALUE, OOM. */
-weft_status wf_vocab_fallback(const weft_tokenizer *t, const char *bytes, size_t n, bool valid, wf_ids *out);
 
 /* A piece of text without special tokens. */
 weft_status wf_spm_tokenize(const weft_tokenizer *t, const char *text, size_t n, bool after_special, wf_ids *out);

@@ -179,20 +179,6 @@ static weft_status build_slots(weft_tokenizer *t)
     return WEFT_OK;
 }
 
-weft_status wf_vocab_fallback(const weft_tokenizer *t, const char *bytes, size_t n, bool valid, wf_ids *out)
-{
-    bool all = true;
-    for (size_t i = 0; i < n; i++)
-        all &= t->byte_id[(unsigned char)bytes[i]] >= 0;
-    if (!all && valid && t->unk >= 0)
-        return wf_ids_add(out, t->unk);
-    if (!all)
-        return wf_fail(WEFT_E_VALUE, "tokenize: the vocabulary has no token for byte 0x%02x", (unsigned char)bytes[0]);
-    for (size_t i = 0; i < n; i++)
-        WF_TRY(wf_ids_add(out, t->byte_id[(unsigned char)bytes[i]]));
-    return WEFT_OK;
-}
-
 /* ---- special tokens, grouped by first byte ---- */
 
 /* Longest first, so that the first that fits is the one; insertion sort by halves: a group can be large. */
