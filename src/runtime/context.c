@@ -1,4 +1,5 @@
 /* context.c - opening and closing a context, its counters, cancelling. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "runtime.h"
@@ -33,12 +34,41 @@ static bool env_is(const char *name, const char *value)
     return v && strcmp(v, value) == 0;
 }
 
+/* WEFT_LIMITS=binding=N,buffers=N,workgroup_bytes=N,invocations=N lowers limits that the caller left alone. */
+static weft_status limits_from_env(weft_ctx_opts *opts)
+{
+    const char *at = getenv("WEFT_LIMITS");
+    while (at && *at) {
+        char name[24];
+        unsigned long long value;
+        int used = 0;
+        if (sscanf(at, "%23[a-z_]=%llu%n", name, &value, &used) != 2)
+            return wf_fail(WEFT_E_VALUE, "WEFT_LIMITS: \"%s\" is not NAME=NUMBER", at);
+        if (strcmp(name, "binding") == 0)
+            opts->max_binding_bytes = opts->max_binding_bytes ? opts->max_binding_bytes : value;
+        else if (strcmp(name, "buffers") == 0)
+            opts->max_storage_buffers = opts->max_storage_buffers ? opts->max_storage_buffers : (uint32_t)value;
+        else if (strcmp(name, "workgroup_bytes") == 0)
+            opts->max_workgroup_bytes = opts->max_workgroup_bytes ? opts->max_workgroup_bytes : (uint32_t)value;
+        else if (strcmp(name, "invocations") == 0)
+            opts->max_workgroup_invocations = opts->max_workgroup_invocations ? opts->max_workgroup_invocations : (uint32_t)value;
+        else
+            return wf_fail(WEFT_E_VALUE, "WEFT_LIMITS: \"%s\" is none of binding, buffers, workgroup_bytes, invocations", name);
+        at += used;
+        at += *at == ',';
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
 {
-    static const weft_ctx_opts none;
-    opts = opts ? opts : &none;
+    weft_ctx_opts lowered = {0};
     if (!out)
         return wf_fail(WEFT_E_CONTEXT, "ctx_open: the result pointer is NULL");
+    if (opts)
+        lowered = *opts;
+    WF_TRY(limits_from_env(&lowered));
+    opts = &lowered;
     weft_ctx *ctx = wf_calloc(1, sizeof *ctx);
     if (!ctx)
         return wf_fail_oom(sizeof *ctx);
