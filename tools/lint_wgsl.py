@@ -1,20 +1,27 @@
-"""lint_wgsl.py - check WGSL files with Tint, the compiler of Dawn and Chromium, without a GPU.
+#!/usr/bin/env python3
+"""Check WGSL with Tint, the compiler of Dawn and Chromium, without a GPU.
 
-    python lint_wgsl.py [--module EXTENSION_MODULE] [-q] FILE_OR_FOLDER...
+    lint_wgsl.py [--module EXTENSION_MODULE] [-q] FILE_OR_FOLDER...
+    lint_wgsl.py --build DIR [-q]     every text that the test programs of a build write
 
 Dawn's Null backend compiles every module and builds its compute pipelines with all features on, f16,
-subgroups and subgroup matrices included. Needs the wheels wgpudawn and cffi. Prints the compiler's
-messages as file:line:column and ends with 1 when one is an error, 2 when Dawn is missing.
+subgroups and subgroup matrices included. Needs the wheels wgpudawn and cffi (build/venv has them). Prints
+the compiler's messages as file:line:column and ends with 1 when one is an error, 2 when Dawn is missing.
 """
 import argparse
 import importlib.util
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 NULL_BACKEND = 1  # WGPUBackendType_Null
 MODE_EVENTS = 2   # WGPUCallbackMode_AllowProcessEvents
 NO_ERROR = 1      # WGPUErrorType_NoError
+WRITERS = ["test_wgsl", "test_kernel_table"]  # write their texts to WEFT_WGSL_DIR
+VENV_PYTHON = pathlib.Path(__file__).resolve().parent.parent / "build" / "venv" / "bin" / "python3"
 SEVERITY = {1: "error", 2: "warning", 3: "note"}
 
 
@@ -177,19 +184,40 @@ def files_of(paths):
         yield from sorted(path.rglob("*.wgsl")) if path.is_dir() else [path]
 
 
+def write_texts(build):
+    """Folders with the texts of a build's test programs."""
+    folders = []
+    for name in WRITERS:
+        program, folder = pathlib.Path(build) / name, pathlib.Path(build) / "wgsl" / name
+        if not program.exists():
+            raise RuntimeError(f"lint_wgsl: {program} is not built")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        done = subprocess.run([program], env={**os.environ, "WEFT_WGSL_DIR": str(folder)}, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"lint_wgsl: {program} fails:\n{done.stdout}{done.stderr}")
+        folders.append(folder)
+    return folders
+
+
 def main():
-    parser = argparse.ArgumentParser(description="Check WGSL files with Tint.")
-    parser.add_argument("paths", nargs="+")
+    parser = argparse.ArgumentParser(description="Check WGSL with Tint.")
+    parser.add_argument("paths", nargs="*")
+    parser.add_argument("--build", help="a build folder whose test programs write the texts to check")
     parser.add_argument("--module", help="the extension module _wgpu_dawn of the wheel wgpudawn")
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     args = parser.parse_args()
+    if not args.module and not importlib.util.find_spec("wgpudawn") and VENV_PYTHON.exists():
+        if pathlib.Path(sys.prefix) != VENV_PYTHON.parent.parent:
+            os.execv(VENV_PYTHON, [str(VENV_PYTHON), *sys.argv])
     try:
         linter = Linter(load_module(find_module(args.module)))
-    except (ImportError, FileNotFoundError, RuntimeError) as error:
+        paths = args.paths + (write_texts(args.build) if args.build else [])
+    except (ImportError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
     n_files = n_errors = 0
-    for path in files_of(args.paths):
+    for path in files_of(paths):
         n_files += 1
         for severity, line, column, message in linter.lint(path.read_text()):
             n_errors += severity == "error"
