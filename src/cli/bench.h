@@ -25,6 +25,7 @@ typedef struct bench_row {
     bench_limit kind;
     double bytes_per_unit; /* tokens/s: bytes that one token must read; 0 otherwise */
     int n_samples;
+    bool failed; /* not reported */
     double samples[BENCH_MAX_SAMPLES];
 } bench_row;
 
@@ -36,12 +37,15 @@ typedef struct bench_run {
     int n_rows;
     int64_t threads;
     const char *device_spec;
+    bool json;
+    bench_limits limits;
 } bench_run;
 
 bool bench_wanted(const bench_run *run, const char *suite, const char *name);
 /* A new row, or NULL when the table is full. */
 bench_row *bench_add(bench_run *run, const char *name, const char *unit, bench_limit kind);
-void bench_finish(bench_row *row); /* the median */
+/* The median; prints the row, or marks it failed. */
+void bench_done(bench_run *run, bench_row *row, weft_status st);
 
 /* bench_ops.c: suites of single operations; bench_decode.c: a random model. Return an exit code. */
 int bench_ops(bench_run *run);

@@ -71,9 +71,9 @@ static weft_status measure(bench_run *run, weft_model *model, const char *what, 
             steps->samples[steps->n_samples++] = d;
     }
     if (prompts)
-        bench_finish(prompts);
+        bench_done(run, prompts, st);
     if (steps)
-        bench_finish(steps);
+        bench_done(run, steps, st);
     weft_session_destroy(s);
     return st;
 }

@@ -248,11 +248,9 @@ int bench_ops(bench_run *run)
         if (!row)
             return CLI_FAILED;
         weft_status st = time_case(&cases[i], run->ctx, row);
-        bench_finish(row);
-        if (st != WEFT_OK) { /* the other rows still count */
-            run->n_rows--;
+        bench_done(run, row, st);
+        if (st != WEFT_OK) /* the other rows still count */
             code = cli_fail("bench: %s: %s", cases[i].name, weft_error_message());
-        }
     }
     return code;
 }

@@ -28,16 +28,6 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-void bench_finish(bench_row *row)
-{
-    double sorted[BENCH_MAX_SAMPLES];
-    int n = row->n_samples;
-    memcpy(sorted, row->samples, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    row->value = n == 0 ? 0 : n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-    cli_progress(NULL, -1);
-}
-
 /* The limit in the row's unit, or 0 where this machine's limits say nothing about it. */
 static double limit_of(const bench_run *run, const bench_row *row, const bench_limits *l)
 {
@@ -92,56 +82,78 @@ static int print_json(const bench_run *run, const bench_limits *l)
 {
     json_t *rows = json_array(), *limits = json_object();
     for (int i = 0; i < run->n_rows; i++)
-        json_array_append_new(rows, row_json(run, &run->rows[i], l));
+        if (!run->rows[i].failed)
+            json_array_append_new(rows, row_json(run, &run->rows[i], l));
     for (int i = 0; i < BENCH_N_LIMITS; i++)
         json_object_set_new(limits, bench_limit_names[i],
                             json_pack("{s:f, s:s}", "value", l->value[i], "unit", i == BENCH_FMA ? "GFLOP/s" : "GB/s"));
     return cli_json_print(json_pack("{s:o, s:o, s:o}", "machine", machine_json(run, l), "limits", limits, "rows", rows));
 }
 
-static void print_text(const bench_run *run, const bench_limits *l)
+static void print_limits(const bench_limits *l, const char *when)
 {
-    printf("%s, limits on %d threads: read %.1f, copy %.1f, triad %.1f GB/s, multiply-add %.1f GFLOP/s (%s)\n", run->device.name,
-           l->n_threads, l->value[BENCH_READ], l->value[BENCH_COPY], l->value[BENCH_TRIAD], l->value[BENCH_FMA], l->isa);
-    for (int i = 0; i < run->n_rows; i++) {
-        const bench_row *row = &run->rows[i];
-        double limit = limit_of(run, row, l);
-        printf("%-58s %9.1f %-8s", row->name, row->value, row->unit);
-        if (limit > 0)
-            printf(" %5.2f of %s", row->value / limit, bench_limit_names[row->kind]);
-        putchar('\n');
-    }
+    printf("limits %s, %d threads: read %.1f, copy %.1f, triad %.1f GB/s, multiply-add %.1f GFLOP/s (%s)\n", when, l->n_threads,
+           l->value[BENCH_READ], l->value[BENCH_COPY], l->value[BENCH_TRIAD], l->value[BENCH_FMA], l->isa);
 }
 
-static int run_suites(bench_run *run, bool json)
+/* A line as soon as the row is done, against the limits measured before; --json waits for both. */
+static void print_row(const bench_run *run, const bench_row *row)
 {
-    bench_limits limits = {0};
+    double limit = limit_of(run, row, &run->limits);
+    printf("%-58s %9.1f %-8s", row->name, row->value, row->unit);
+    if (limit > 0)
+        printf(" %5.2f of %s", row->value / limit, bench_limit_names[row->kind]);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void bench_done(bench_run *run, bench_row *row, weft_status st)
+{
+    double sorted[BENCH_MAX_SAMPLES];
+    int n = row->n_samples;
+    memcpy(sorted, row->samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    row->value = n == 0 ? 0 : n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    cli_progress(NULL, -1);
+    if (st != WEFT_OK || n == 0)
+        row->failed = true;
+    else if (!run->json)
+        print_row(run, row);
+}
+
+static int measured(bench_run *run, int n_threads)
+{
+    if (bench_measure_limits(n_threads, &run->limits) != WEFT_OK)
+        return cli_fail_last();
+    int ops, decode;
+    if (!run->json)
+        print_limits(&run->limits, "before");
+    fflush(stdout);
+    ops = bench_ops(run);
+    decode = bench_decode(run);
+    if (run->n_rows == 0 && ops == CLI_OK && decode == CLI_OK)
+        return cli_usage("bench: no row matches \"%s\"", run->filter ? run->filter : "");
+    if (bench_measure_limits(n_threads, &run->limits) != WEFT_OK)
+        return cli_fail_last();
+    int printed = CLI_OK;
+    if (run->json)
+        printed = print_json(run, &run->limits);
+    else
+        print_limits(&run->limits, "at best");
+    return ops != CLI_OK ? ops : decode != CLI_OK ? decode : printed;
+}
+
+static int run_suites(bench_run *run)
+{
     weft_ctx_opts opts = cli_ctx_opts(run->device_spec, run->threads, NULL);
     if (weft_ctx_open(&opts, &run->ctx) != WEFT_OK)
         return cli_fail_last();
     cli_interrupt_begin(run->ctx);
-    int code = CLI_OK, n_threads = 0;
+    int code;
     if (weft_ctx_device(run->ctx, &run->device) != WEFT_OK)
         code = cli_fail_last();
-    n_threads = run->device.n_threads ? (int)run->device.n_threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (code == CLI_OK && bench_measure_limits(n_threads, &limits) != WEFT_OK)
-        code = cli_fail_last();
-    if (code == CLI_OK) {
-        int ops = bench_ops(run), decode = bench_decode(run);
-        code = ops != CLI_OK ? ops : decode;
-        if (run->n_rows == 0 && code == CLI_OK)
-            code = cli_usage("bench: no row matches \"%s\"", run->filter ? run->filter : "");
-        else if (bench_measure_limits(n_threads, &limits) != WEFT_OK)
-            code = cli_fail_last();
-    }
-    if (run->n_rows > 0) {
-        int printed = CLI_OK;
-        if (json)
-            printed = print_json(run, &limits);
-        else
-            print_text(run, &limits);
-        code = code == CLI_OK ? printed : code;
-    }
+    else
+        code = measured(run, run->device.n_threads ? (int)run->device.n_threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
     if (cli_interrupted() && code == CLI_OK)
         code = cli_fail("cancelled");
     cli_interrupt_end();
@@ -152,14 +164,14 @@ static int run_suites(bench_run *run, bool json)
 int cmd_bench(int argc, char **argv)
 {
     bench_run *run = calloc(1, sizeof *run);
-    bool json = false, known = false;
+    bool known = false;
     if (!run)
         return cli_fail("out of memory");
     const cli_option options[] = {
         {"--filter", CLI_STR, &run->filter, 0, 0, "S", "only rows whose name holds S"},
         {"--device", CLI_STR, &run->device_spec, 0, 0, "SPEC", "auto, cpu, webgpu, webgpu:N or null"},
         {"--threads", CLI_INT, &run->threads, 0, 1024, "N", "CPU threads (0: what the process may use)"},
-        {"--json", CLI_FLAG, &json, 0, 0, NULL, "print {machine, limits, rows}"},
+        {"--json", CLI_FLAG, &run->json, 0, 0, NULL, "print {machine, limits, rows}"},
     };
     int code = cli_parse(cli_command_named("bench"), argc, argv, options, sizeof options / sizeof options[0], &run->suite, 0, 1);
     for (int i = 0; run->suite && i < bench_n_suites; i++)
@@ -167,7 +179,7 @@ int cmd_bench(int argc, char **argv)
     if (code == CLI_OK && run->suite && !known)
         code = cli_usage("bench: \"%s\" is no suite; known: copy elementwise reduce softmax matmul matvec attention decode", run->suite);
     if (code == CLI_OK)
-        code = run_suites(run, json);
+        code = run_suites(run);
     free(run);
     return code == CLI_HELP ? CLI_OK : code;
 }
