@@ -182,6 +182,7 @@ static float *make_inputs(int64_t n, float range)
     return x;
 }
 
+static double neg_of(double x) { return -x; }
 static double rsqrt_of(double x) { return 1 / sqrt(x); }
 
 typedef struct unary {
@@ -213,6 +214,7 @@ static void unary_functions_meet_their_bounds(void **state)
         {"sin", WF_KOP_SIN, sin, 4, true, 50},           {"cos", WF_KOP_COS, cos, 4, true, 50},
         {"tanh", WF_KOP_TANH, tanh, 6, false, 5},        {"erf", WF_KOP_ERF, erf, 6, false, 4},
         {"floor", WF_KOP_FLOOR, floor, 0, false, 100},   {"abs", WF_KOP_ABS, fabs, 0, false, 1},
+        {"neg", WF_KOP_NEG, neg_of, 0, false, 1},
     };
     enum { N = 1 << 17 };
     need_device();

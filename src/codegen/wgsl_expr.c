@@ -61,9 +61,11 @@ static const pattern patterns[] = {
     {WF_KOP_GE, F, true, "wf_le($b, $a)"},
     {WF_KOP_GE, I | U, false, "$a >= $b"},
     {WF_KOP_GE, B, true, "$a || !$b"},
-    {WF_KOP_NEG, F | I, false, "-$a"},
+    {WF_KOP_NEG, F, true, "bitcast<f32>(bitcast<u32>($a) ^ 0x80000000u)"}, /* drivers flush subnormals in -x and abs */
+    {WF_KOP_NEG, I, false, "-$a"},
     {WF_KOP_NEG, U, true, "0u - $a"},
-    {WF_KOP_ABS, F | I, false, "abs($a)"},
+    {WF_KOP_ABS, F, true, "bitcast<f32>(bitcast<u32>($a) & 0x7fffffffu)"},
+    {WF_KOP_ABS, I, false, "abs($a)"},
     {WF_KOP_ABS, U, false, "$a"},
     {WF_KOP_NOT, B, false, "!$a"},
     {WF_KOP_NOT, I | U, false, "~$a"},
