@@ -301,8 +301,8 @@ static weft_status emit_code(lowering *l, int32_t root)
     if (l->host)
         for (int i = 0; i < k->n_bind; i++)
             k->bind[i].layout = WF_LAYOUT_PLAIN;
-    if (!l->host && l->caps->runs_wgsl && k->n_inner == 0 && k->n_outer && c->extents[k->n_outer - 1] % 4 == 0)
-        k->vec = 4;
+    if (!l->host && l->caps->runs_wgsl)
+        wf_wgsl_widen(k, c->statics);
     fill_planes(l, c);
     dispatch d = {.label = label, .statics = c->statics, .n_static = k->n_static, .grid = {1, 1, 1}};
     WF_TRY(kir_program(l, k, label, &d.program));

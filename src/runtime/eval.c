@@ -67,62 +67,61 @@ static weft_status collect(weft_ctx *ctx, wf_node *root)
 
 /* ---- the key ---- */
 
-static inline uint8_t *put(uint8_t *p, const void *src, size_t n)
+/* The key is built of 64-bit words, most of them extents and strides: plain stores, no calls. */
+static inline uint64_t *put_words(uint64_t *p, const int64_t *src, int32_t n)
 {
-    memcpy(p, src, n);
+    for (int32_t i = 0; i < n; i++)
+        p[i] = (uint64_t)src[i];
     return p + n;
 }
 
-static inline uint8_t *put64(uint8_t *p, uint64_t v)
-{
-    return put(p, &v, 8);
-}
+enum { VIEW_WORDS = 2 + 2 * WEFT_MAX_RANK, NODE_WORDS = 1 + WEFT_MAX_RANK + sizeof(wf_attrs) / 8 };
 
-#define VIEW_BYTES (8 + 8 + 16 * WEFT_MAX_RANK)
-#define NODE_BYTES (8 + 8 * WEFT_MAX_RANK + sizeof(wf_attrs))
-
-static uint8_t *key_leaf(weft_ctx *ctx, uint8_t *p, wf_node *n, size_t i)
+static uint64_t *key_leaf(weft_ctx *ctx, uint64_t *p, wf_node *n, size_t i)
 {
     bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1;
     ctx->stealable[i] = steal;
-    p = put64(p, (uint64_t)n->storage->layout << 1 | steal);
-    return put64(p, (uint64_t)n->numel);
+    *p++ = (uint64_t)n->storage->layout << 1 | steal;
+    *p++ = (uint64_t)n->numel;
+    return p;
 }
 
-static uint8_t *key_node(uint8_t *p, const wf_node *n)
+static uint64_t *key_node(uint64_t *p, const wf_node *n)
 {
-    p = put(p, n->shape, sizeof(int64_t) * (size_t)n->rank);
-    p = put(p, &n->attrs, sizeof n->attrs);
+    p = put_words(p, n->shape, n->rank);
+    for (size_t i = 0; i < WF_COUNT(n->attrs.raw); i++)
+        *p++ = n->attrs.raw[i];
     for (int j = 0; j < n->n_in; j++) {
         const wf_view *v = &n->in[j].view;
-        p = put64(p, (uint64_t)(uint32_t)n->in[j].node->topo | (uint64_t)v->rank << 32);
-        p = put64(p, (uint64_t)v->offset);
-        p = put(p, v->shape, sizeof(int64_t) * (size_t)v->rank);
-        p = put(p, v->strides, sizeof(int64_t) * (size_t)v->rank);
+        *p++ = (uint64_t)(uint32_t)n->in[j].node->topo | (uint64_t)v->rank << 32;
+        *p++ = (uint64_t)v->offset;
+        p = put_words(p, v->shape, v->rank);
+        p = put_words(p, v->strides, v->rank);
     }
     return p;
 }
 
 static weft_status build_key(weft_ctx *ctx, int n_targets)
 {
-    size_t bound = 16 + 8 * (size_t)n_targets;
+    size_t bound = 1 + (size_t)n_targets;
     for (size_t i = 0; i < ctx->n_order; i++)
-        bound += NODE_BYTES + (size_t)ctx->order[i]->n_in * VIEW_BYTES;
+        bound += NODE_WORDS + (size_t)ctx->order[i]->n_in * VIEW_WORDS;
     if (ctx->n_order > ctx->cap_stealable)
         WF_TRY(wf_grow((void **)&ctx->stealable, &ctx->cap_stealable, ctx->n_order, sizeof *ctx->stealable));
-    if (bound > ctx->key.cap)
-        WF_TRY(wf_grow((void **)&ctx->key.ptr, &ctx->key.cap, bound, 1));
-    uint8_t *base = (uint8_t *)ctx->key.ptr, *p = put64(base, ctx->n_order);
+    if (bound * 8 > ctx->key.cap)
+        WF_TRY(wf_grow((void **)&ctx->key.ptr, &ctx->key.cap, bound * 8, 1));
+    uint64_t *base = (uint64_t *)(void *)ctx->key.ptr, *p = base;
+    *p++ = ctx->n_order;
     for (size_t i = 0; i < ctx->n_order; i++) {
         wf_node *n = ctx->order[i];
         uint64_t stored = n->storage != NULL;
-        p = put64(p, n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_in << 24 | (uint64_t)n->rank << 32 | stored << 40);
+        *p++ = n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_in << 24 | (uint64_t)n->rank << 32 | stored << 40;
         ctx->stealable[i] = false;
         p = n->storage ? key_leaf(ctx, p, n, i) : key_node(p, n);
     }
     for (int i = 0; i < n_targets; i++)
-        p = put64(p, (uint64_t)ctx->targets[i]);
-    ctx->key.len = (size_t)(p - base);
+        *p++ = (uint64_t)ctx->targets[i];
+    ctx->key.len = (size_t)(p - base) * 8;
     return WEFT_OK;
 }
 
