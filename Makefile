@@ -1,0 +1,76 @@
+# A thin front over CMake. `make run` and `make test` set up what is missing, build, and go.
+#
+#   make run [MODEL=FILE|smollm2] [PROMPT=..] [DEVICE=SPEC]   a small model writes English
+#   make test            every short test            make test-long      the rest
+#   make bench           measurements and peers      make mutants        planted faults are all found
+#   make asan ubsan tsan the tests under sanitizers  make fuzz           fuzz targets, FUZZ_S seconds each
+#   make check           layering, exports, headers  make lint           WGSL through Tint
+#   make setup, build, install PREFIX=.., clean
+PRESET ?= release
+PROMPT ?= Once upon a time
+DEVICE ?= auto
+N ?= 120
+FUZZ_S ?= 60
+B = build/$(PRESET)
+PY = build/venv/bin/python3
+STORY = models/stories260k/stories260K.F32.gguf
+MODEL ?= $(STORY)
+
+.PHONY: run test test-long bench mutants asan ubsan tsan fuzz check lint setup build install clean
+
+setup:
+	@sh tools/setup.sh
+
+build: setup
+	@cmake --preset $(PRESET) >build/cmake-$(PRESET).log 2>&1 || { cat build/cmake-$(PRESET).log; exit 1; }
+	@cmake --build --preset $(PRESET)
+
+run: build
+ifeq ($(MODEL),smollm2)
+	@python3 tools/fetch_smollm2.py build
+	@$(B)/weft run build/models/SmolLM2-135M-Instruct.Q4_1.gguf --device $(DEVICE) -p "$(PROMPT)" -n $(N)
+else
+	@$(B)/weft run "$(MODEL)" --device $(DEVICE) -p "$(PROMPT)" -n $(N)
+endif
+
+test: build
+	@python3 tools/run_tests.py --build $(B)
+
+test-long: build
+	@python3 tools/fetch_smollm2.py build
+	@python3 tools/run_tests.py --build $(B) --long
+
+asan:
+	@$(MAKE) --no-print-directory PRESET=asan build
+	@python3 tools/run_tests.py --build build/asan --sanitizer address
+
+ubsan:
+	@$(MAKE) --no-print-directory PRESET=ubsan build
+	@python3 tools/run_tests.py --build build/ubsan --sanitizer undefined
+
+tsan:
+	@$(MAKE) --no-print-directory PRESET=tsan build
+	@python3 tools/run_tests.py --build build/tsan --sanitizer thread
+
+fuzz: setup
+	@cmake --preset fuzz >build/cmake-fuzz.log 2>&1 || { cat build/cmake-fuzz.log; exit 1; }
+	@cmake --build --preset fuzz
+	@python3 tools/run_fuzz.py --build build/fuzz --seconds $(FUZZ_S)
+
+mutants: build
+	@python3 tools/mutants.py
+
+bench: build
+	@python3 bench/bench.py --build $(B)
+
+check: build
+	@python3 tools/check_tree.py --build $(B)
+
+lint: build
+	@python3 tools/lint_wgsl.py --build $(B)
+
+install: build
+	cmake --install $(B) --prefix $(or $(PREFIX),/usr/local)
+
+clean:
+	rm -rf build

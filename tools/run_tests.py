@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Run the test programs of a build and count their tests.
+
+    run_tests.py --build DIR [--long] [--sanitizer NAME] [--only SUBSTRING]
+
+Each line of the plan below is one program with one environment. A program that cannot run here is a
+skip with its reason; WEFT_REQUIRE=webgpu,tint turns skips for that reason into failures. Tests on
+webgpu use Mesa's lavapipe unless VK_ICD_FILENAMES names another driver. The last line is
+"N passed, N failed, N skipped".
+"""
+import argparse
+import glob
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# Limits lowered to the WebGPU minimums (limits table of the specification, 16 KiB and 256 its defaults).
+LOWERED = {"WEFT_LIMITS": "binding=134217728,buffers=8,workgroup_bytes=16384,invocations=256"}
+
+# program, environment, needs, seconds allowed. Programs without a line here run once on the CPU.
+PLAN = [
+    ("test_runtime", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_runtime", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 300),
+    ("test_ops", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 900),
+    ("test_hal_conformance", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_faults", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
+]
+# Programs that open webgpu themselves.
+NEEDS = {"test_webgpu_device": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
+# Python tests: path, environment, needs, long only, seconds allowed.
+PYTHON = [
+    ("tests/test_tree.py", {}, "", False, 300),
+    ("tests/test_cli.py", {"WEFT_TEST_DEVICES": "cpu"}, "", False, 600),
+    ("tests/test_cli.py", {"WEFT_TEST_DEVICES": "webgpu"}, "webgpu", False, 900),
+    ("tests/test_lint.py", {}, "tint", False, 300),
+    ("tests/test_dawn.py", {}, "tint", False, 600),
+    ("tests/test_fuzz.py", {}, "clang", False, 300),
+    ("tests/test_memory.py", {}, "", False, 300),
+    ("tests/test_smollm2.py", {}, "", True, 1800),
+    ("tests/test_mutants.py", {}, "", True, 3600),
+]
+
+
+class Counts:
+    passed = failed = skipped = 0
+    skips = []
+    failures = []
+
+
+def capabilities(build, env):
+    """What this machine has, and for each thing that is missing, why."""
+    missing = {}
+    program = os.path.join(build, "weft")
+    done = subprocess.run([program, "devices"], capture_output=True, text=True, env=env) if os.path.exists(program) else None
+    if not done or "webgpu:0" not in done.stdout:
+        reason = done.stderr.strip().splitlines()[-1] if done and done.stderr.strip() else "no WebGPU adapter"
+        missing["webgpu"] = reason
+    python = os.path.join(ROOT, "build", "venv", "bin", "python3")
+    probe = "import wgpudawn, cffi"
+    if not os.path.exists(python) or subprocess.run([python, "-c", probe], capture_output=True).returncode:
+        missing["tint"] = "build/venv has no wgpudawn"
+    if subprocess.run(["sh", "-c", "command -v clang"], capture_output=True).returncode:
+        missing["clang"] = "no clang"
+    return missing
+
+
+def count_cmocka(out, err):
+    """(passed, failed, skipped, names of failed tests): one line a test on standard output."""
+    def lines(mark):
+        return re.findall(r"^\[ *" + mark + r" *\] (.+)$", out, re.M)
+    failed = lines("FAILED") + lines("ERROR")
+    return len(lines("OK")), len(failed), len(lines("SKIPPED")), failed
+
+
+def count_unittest(out, err):
+    text = out + err
+    match = re.search(r"^Ran (\d+) tests?", text, re.M)
+    if not match:
+        return 0, 1, 0, ["did not run"]
+    total = int(match.group(1))
+    def number(word):
+        found = re.search(word + r"=(\d+)", text)
+        return int(found.group(1)) if found else 0
+    bad, skipped = number("failures") + number("errors"), number("skipped")
+    names = re.findall(r"^(?:FAIL|ERROR): (\S+)", text, re.M)
+    return total - bad - skipped, bad, skipped, names
+
+
+def decoded(stream):
+    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
+
+
+def run_one(label, command, env, seconds, counter):
+    begin = time.time()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd=ROOT, timeout=seconds)
+        out, err, code = done.stdout, done.stderr, done.returncode
+    except subprocess.TimeoutExpired as error:
+        out, err, code = decoded(error.stdout), decoded(error.stderr) + f"\nran longer than {seconds} s", -1
+    passed, failed, skipped, names = counter(out, err)
+    if code and not failed:
+        failed, names = 1, [f"exit code {code}"]
+    Counts.passed += passed
+    Counts.failed += failed
+    Counts.skipped += skipped
+    text = out + "\n" + err
+    if skipped:
+        reasons = sorted(set(re.findall(r"\bskip(?:ped)?[:.]? ['\"]?(.+?)['\"]?$", text, re.M)))[:3]
+        Counts.skips.append(f"{label}: {skipped} ({'; '.join(reasons) or 'see its output'})")
+        env_needs = set(filter(None, env.get("WEFT_REQUIRE", "").split(",")))
+        if any(need in reason for need in env_needs for reason in reasons):
+            failed, names = failed + 1, names + ["a required part was skipped"]
+            Counts.failed += 1
+    print(f"{'FAIL' if failed else 'ok  '} {label:58} {passed:5} passed {failed:3} failed {skipped:3} skipped {time.time() - begin:7.1f} s",
+          flush=True)
+    if failed:
+        Counts.failures.append((label, names))
+        print("\n".join("    " + line for line in text.strip().splitlines()[-40:]), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--sanitizer", default="")
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    build = os.path.abspath(args.build)
+    env = dict(os.environ)
+    icd = sorted(glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json"))
+    if icd and "VK_ICD_FILENAMES" not in env:
+        env["VK_ICD_FILENAMES"] = icd[0]
+    runtime_dir = os.path.join(ROOT, "build", "xdg")
+    os.makedirs(runtime_dir, mode=0o700, exist_ok=True)
+    env.setdefault("XDG_RUNTIME_DIR", runtime_dir)
+    env["WEFT_BUILD"] = build
+    env["WEFT_SOURCE_DIR"] = ROOT
+    env["WEFT_PROGRAM"] = os.path.join(build, "weft")
+    env["WEFT_SANITIZER"] = args.sanitizer
+    if args.long:
+        env["WEFT_TEST_LONG"] = "1"
+    suppressions = os.path.join(ROOT, "tests", "sanitizers")
+    env["LSAN_OPTIONS"] = f"suppressions={suppressions}/lsan.txt:print_suppressions=0"
+    env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
+    env["TSAN_OPTIONS"] = f"suppressions={suppressions}/tsan.txt:halt_on_error=1"
+    missing = capabilities(build, env)
+    if args.sanitizer == "thread":
+        missing["webgpu"] = missing["tint"] = "the thread sanitizer runs the CPU parts"
+    if args.sanitizer:
+        missing["clang"] = missing["tint"] = "not under a sanitizer"
+    required = set(filter(None, env.get("WEFT_REQUIRE", "").split(",")))
+
+    jobs = []
+    for path in sorted(glob.glob(os.path.join(build, "test_*"))):
+        name = os.path.basename(path)
+        # A program whose source is gone is left over from an older build.
+        if os.path.exists(os.path.join(ROOT, "tests", name + ".c")):
+            jobs.append((name, [path], {}, NEEDS.get(name, ""), 900, count_cmocka))
+    for name, extra, needs, seconds in PLAN:
+        if os.path.exists(os.path.join(build, name)):
+            label = name + " on " + extra["WEFT_TEST_DEVICE"] + (" with lowered limits" if "WEFT_LIMITS" in extra else "")
+            jobs.append((label, [os.path.join(build, name)], extra, needs, seconds, count_cmocka))
+    python = os.path.join(ROOT, "build", "venv", "bin", "python3")
+    python = python if os.path.exists(python) else sys.executable
+    for path, extra, needs, long_only, seconds in PYTHON:
+        if os.path.exists(os.path.join(ROOT, path)) and (args.long or not long_only):
+            label = path + "".join(f" on {v}" for v in extra.values())
+            jobs.append((label, [python, path], extra, needs, seconds, count_unittest))
+
+    begin = time.time()
+    for label, command, extra, needs, seconds, counter in jobs:
+        if args.only and args.only not in label:
+            continue
+        if needs in missing:
+            reason = missing[needs]
+            if needs in required:
+                Counts.failed += 1
+                Counts.failures.append((label, [f"required: {needs}: {reason}"]))
+                print(f"FAIL {label:58} needs {needs}: {reason}", flush=True)
+            else:
+                Counts.skipped += 1
+                Counts.skips.append(f"{label}: needs {needs}: {reason}")
+                print(f"skip {label:58} needs {needs}: {reason}", flush=True)
+            continue
+        run_one(label, command, {**env, **extra}, seconds * (4 if args.sanitizer else 1), counter)
+    print(f"\n{time.time() - begin:.0f} s")
+    for line in Counts.skips:
+        print("skipped", line)
+    for label, names in Counts.failures:
+        print("failed ", label, ", ".join(names))
+    print(f"{Counts.passed} passed, {Counts.failed} failed, {Counts.skipped} skipped")
+    return 1 if Counts.failed or Counts.passed == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
