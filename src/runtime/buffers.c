@@ -6,8 +6,11 @@
 #include "quant.h"
 #include "runtime.h"
 
-/* More than this held idle is given back to the device, oldest first. */
-#define POOL_KEEP_BYTES (32u << 20)
+/* More than this held idle is given back to the device, oldest first; so is, beyond the small part that
+ * costs nothing to keep, what no evaluation asked for in a while. */
+#define POOL_KEEP_BYTES (1ull << 30)
+#define POOL_SMALL_BYTES (16ull << 20)
+#define POOL_AGE_EVALS 8
 #define SIZE_STEP 256
 
 weft_status wf_buffer_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t *id)
@@ -62,7 +65,7 @@ void wf_buffers_put(wf_buffers *b, uint32_t id, uint64_t size_bytes)
         wf_buffer_drop(b->ctx, id, size);
         return;
     }
-    b->free_list[b->n_free++] = (wf_pool_entry){size, id};
+    b->free_list[b->n_free++] = (wf_pool_entry){size, b->ctx->stats.evals, id};
     b->free_bytes += size;
     wf_buffers_trim(b, POOL_KEEP_BYTES);
 }
@@ -77,6 +80,12 @@ void wf_buffers_trim(wf_buffers *b, uint64_t keep_bytes)
     if (drop)
         memmove(b->free_list, b->free_list + drop, (b->n_free - drop) * sizeof *b->free_list);
     b->n_free -= drop;
+}
+
+void wf_buffers_age(wf_buffers *b)
+{
+    while (b->n_free && b->free_bytes > POOL_SMALL_BYTES && b->free_list[0].freed_at + POOL_AGE_EVALS < b->ctx->stats.evals)
+        wf_buffers_trim(b, b->free_bytes - 1);
 }
 
 static void release_storage(wf_storage *s)

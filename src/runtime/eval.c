@@ -217,6 +217,7 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
         WF_TRY(make_plan(ctx, h, n_targets, &plan));
     plan->last_used = ++ctx->clock;
     ctx->stats.evals++;
+    wf_buffers_age(&ctx->buffers);
     return wf_plan_run(ctx, plan, waited);
 }
 

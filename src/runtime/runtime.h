@@ -7,6 +7,7 @@
 /* ---- buffers.c: device buffers with a pool ---- */
 typedef struct wf_pool_entry {
     uint64_t size_bytes;
+    uint64_t freed_at; /* ctx->stats.evals when it was put back */
     uint32_t id;
 } wf_pool_entry;
 typedef struct wf_buffers {
@@ -18,6 +19,7 @@ typedef struct wf_buffers {
 weft_status wf_buffers_get(wf_buffers *b, uint64_t size_bytes, uint32_t *id);
 void wf_buffers_put(wf_buffers *b, uint32_t id, uint64_t size_bytes);
 void wf_buffers_trim(wf_buffers *b, uint64_t keep_bytes);
+void wf_buffers_age(wf_buffers *b); /* give back what nobody asked for in a while; once an evaluation */
 /* Without the pool. */
 weft_status wf_buffer_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t *id);
 void wf_buffer_drop(weft_ctx *ctx, uint32_t id, uint64_t size_bytes);
