@@ -250,6 +250,20 @@ static void doubles_compute_everywhere(void **state)
     weft_scope_end(s);
 }
 
+static void a_long_row_sums_exactly_and_fuses_what_follows(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *x = weft_contiguous(weft_full(ctx, WEFT_DTYPE_F32, 3, (int64_t[]){2, 512, 300}, 1));
+    assert_int_equal(weft_eval(&x, 1), WEFT_OK);
+    weft_tensor *twice = weft_mul(x, weft_scalar_f32(ctx, 2));
+    weft_tensor *sum = weft_add(weft_sum(twice, (int[]){1, 2}, 2, false), VEC(2, 1, 2));
+    EXPECT(sum, 2, 0, 307201, 307202);
+    EXPECT(weft_mean(x, NULL, 0, true), 1, 0, 1);
+    EXPECT(weft_max(weft_permute(x, (int[]){2, 0, 1}), (int[]){0, 2}, 2, true), 2, 0, 1, 1);
+    weft_scope_end(s);
+}
+
 static void a_deep_chain_evaluates(void **state)
 {
     (void)state;
@@ -281,6 +295,7 @@ int main(void)
         cmocka_unit_test(an_index_outside_is_an_error_and_the_context_goes_on),
         cmocka_unit_test(cat_and_topk_and_casts),
         cmocka_unit_test(doubles_compute_everywhere),
+        cmocka_unit_test(a_long_row_sums_exactly_and_fuses_what_follows),
         cmocka_unit_test(a_deep_chain_evaluates),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

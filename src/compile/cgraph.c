@@ -78,6 +78,88 @@ static weft_status copy_inputs(wf_compile_state *s, wf_cnode *c, const wf_node *
     return WEFT_OK;
 }
 
+/* ---- long reductions ---- */
+
+/* On a device with work groups one group folds one row. A few long rows would leave the rest idle, so
+ * the row is cut into equal parts, folded apart, and the parts folded in a second kernel. */
+enum { SPLIT_MAX_ROWS = 256, SPLIT_MIN_INNER = 32768, SPLIT_MIN_PARTS = 16, SPLIT_MAX_PARTS = 1024 };
+
+static int64_t parts_of(int64_t extent)
+{
+    for (int64_t parts = WF_MIN(extent, SPLIT_MAX_PARTS); parts >= SPLIT_MIN_PARTS; parts--)
+        if (extent % parts == 0)
+            return parts;
+    return 0;
+}
+
+/* The reduced axis to cut, -1: none. */
+static int split_axis(const wf_compile_state *s, const wf_cnode *c, int64_t *parts)
+{
+    const wf_view *v = &c->in[0].view;
+    int64_t inner = 1;
+    int best = -1;
+    if (!s->env->dev->caps.runs_wgsl || v->rank == WEFT_MAX_RANK || c->op == WF_OP_ARGMAX || c->op == WF_OP_ARGMIN)
+        return -1;
+    for (int d = 0; d < v->rank; d++) {
+        if (!(c->attrs.reduce.axes >> d & 1))
+            continue;
+        inner *= v->shape[d];
+        int64_t p = parts_of(v->shape[d]);
+        if (p && (best < 0 || p > *parts)) {
+            best = d;
+            *parts = p;
+        }
+    }
+    return inner >= SPLIT_MIN_INNER && c->numel > 0 && c->numel <= SPLIT_MAX_ROWS ? best : -1;
+}
+
+/* Put the folding of the parts before reduction `c` (which stays where it is in memory) and let `c` fold
+ * its results. */
+static weft_status split_reduction(wf_compile_state *s, wf_cnode *c)
+{
+    int64_t parts = 0;
+    int k = split_axis(s, c, &parts);
+    if (k < 0)
+        return WEFT_OK;
+    wf_cnode first = *c, *p = &s->g.nodes[s->g.n];
+    wf_value *in = wf_arena_alloc(&s->scratch, 2 * sizeof *in);
+    int32_t *src = wf_arena_alloc(&s->scratch, sizeof *src);
+    if (!in || !src)
+        return wf_fail_oom(2 * sizeof *in);
+    wf_view v = first.in[0].view, cut = v;
+    uint32_t axes = c->attrs.reduce.axes, low = (1u << k) - 1;
+    cut.rank = v.rank + 1;
+    for (int d = v.rank; d > k; d--) {
+        cut.shape[d] = v.shape[d - 1];
+        cut.strides[d] = v.strides[d - 1];
+    }
+    cut.shape[k] = parts;
+    cut.shape[k + 1] = v.shape[k] / parts;
+    cut.strides[k] = v.strides[k] * cut.shape[k + 1];
+    in[0] = (wf_value){first.in[0].node, cut};
+    first.in = in;
+    first.rank = cut.rank;
+    first.attrs.reduce.axes = (axes & low) | (axes & ~low) << 1; /* the cut axis keeps its inner half */
+    first.attrs.reduce.keepdim = 1;
+    first.numel = 1;
+    for (int d = 0; d < cut.rank; d++) {
+        first.shape[d] = first.attrs.reduce.axes >> d & 1 ? 1 : cut.shape[d];
+        first.numel *= first.shape[d];
+    }
+    wf_cnode last = *c;
+    wf_view whole;
+    WF_TRY(wf_view_contiguous("reduce", first.rank, first.shape, &whole));
+    in[1] = (wf_value){NULL, whole};
+    src[0] = s->g.n;
+    last.in = &in[1];
+    last.src = src;
+    last.attrs.reduce.axes = 1u << k;
+    *p = first;
+    s->order_of[s->g.n++] = c->node->topo;
+    s->g.nodes[s->g.n] = last;
+    return WEFT_OK;
+}
+
 static wf_ckind kind_of(const wf_node *n)
 {
     if (n->storage || n->op == WF_OP_LEAF)
@@ -104,12 +186,13 @@ static void count_uses(wf_compile_state *s)
 weft_status wf_cgraph_build(wf_compile_state *s)
 {
     size_t capacity = 16;
-    while (capacity < 2 * (size_t)s->n_order)
+    size_t room = 2 * (size_t)s->n_order; /* a long reduction becomes two nodes */
+    while (capacity < room)
         capacity *= 2;
     vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};
     s->canon = wf_arena_alloc(&s->scratch, sizeof(int32_t) * (size_t)s->n_order);
-    s->order_of = wf_arena_alloc(&s->scratch, sizeof(int32_t) * (size_t)s->n_order);
-    s->g.nodes = wf_arena_alloc(&s->scratch, sizeof(wf_cnode) * (size_t)s->n_order);
+    s->order_of = wf_arena_alloc(&s->scratch, sizeof(int32_t) * room);
+    s->g.nodes = wf_arena_alloc(&s->scratch, sizeof(wf_cnode) * room);
     if (!vn.slot || !s->canon || !s->order_of || !s->g.nodes)
         return wf_fail_oom(sizeof(wf_cnode) * (size_t)s->n_order);
     s->g.arena = &s->scratch;
@@ -146,6 +229,8 @@ weft_status wf_cgraph_build(wf_compile_state *s)
                 s->canon[i] = same;
                 continue;
             }
+            if (wf_op_table[c->op].klass == WF_CLASS_REDUCE)
+                WF_TRY(split_reduction(s, c));
             vn.slot[at] = s->g.n;
         }
         s->order_of[s->g.n] = i;
