@@ -257,11 +257,18 @@ static weft_status run_logits(weft_session *s, const int32_t *ids, int64_t n, md
 }
 
 /* Hands a kept tensor to the caller: to the caller's scope when there is one. */
-static weft_tensor *hand_over(weft_tensor *kept)
+static weft_status hand_over(weft_tensor *kept, weft_tensor **out)
 {
     weft_tensor *t = weft_reshape(kept, weft_tensor_rank(kept), weft_tensor_shape(kept));
+    weft_status st = weft_tensor_status(t);
     weft_tensor_release(kept);
-    return t;
+    if (st == WEFT_OK) {
+        *out = t;
+        return WEFT_OK;
+    }
+    st = weft_fail(st, "%s", weft_tensor_message(t));
+    weft_tensor_release(weft_keep(t));
+    return st;
 }
 
 static weft_status step_all(weft_session *s, const int32_t *ids, int64_t n, weft_tensor **out)
@@ -306,12 +313,11 @@ weft_status weft_session_step(weft_session *session, const int32_t *ids, int64_t
         if (st == WEFT_OK)
             st = run_logits(session, ids + done, n - done, MDL_WANT_LAST, &kept);
     }
-    if (st != WEFT_OK) {
+    if (st == WEFT_OK)
+        st = hand_over(kept, logits);
+    if (st != WEFT_OK)
         session->length = before;
-        return st;
-    }
-    *logits = hand_over(kept);
-    return weft_tensor_status(*logits);
+    return st;
 }
 
 weft_status weft_session_truncate(weft_session *session, int64_t length)
