@@ -174,6 +174,11 @@ uint32_t wf_group_bytes(const wf_caps *caps)
     return caps->max_workgroup_bytes ? caps->max_workgroup_bytes : 16384;
 }
 
+bool wf_caps_software(const wf_caps *caps)
+{
+    return strcmp(caps->info.kind, "software") == 0;
+}
+
 weft_status wf_grid_flat(const wf_caps *caps, int64_t n_groups, uint32_t grid[3])
 {
     int64_t limit = caps->max_workgroups ? caps->max_workgroups : 65535;

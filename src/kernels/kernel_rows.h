@@ -69,6 +69,7 @@ weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const 
 weft_status wf_grid_flat(const wf_caps *caps, int64_t n_groups, uint32_t grid[3]);
 uint32_t wf_group_limit(const wf_caps *caps); /* invocations; the WebGPU default where unset */
 uint32_t wf_group_bytes(const wf_caps *caps);
+bool wf_caps_software(const wf_caps *caps); /* an adapter that runs on the CPU */
 void wf_launch_bind(wf_launch *l, int what, uint8_t access);
 
 /* kernels_cpu.c */

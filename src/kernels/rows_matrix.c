@@ -221,8 +221,8 @@ static bool wanted(const wf_kernel_ask *ask)
     if (is_matvec(ask->row))
         /* Long rows and few of them: a whole work group for a pair of columns. */
         return p->k >= 32 && (strcmp(ask->row->name, "matvec_long") != 0 || (p->n <= 2048 && p->k >= 2048));
-    if (p->m * p->n < 32 * 8 || p->k < 8 || (!p->quant && (p->m <= 4 || p->n <= 4)))
-        return false; /* most of a tile would be empty */
+    if (wf_caps_software(ask->caps) || p->m * p->n < 32 * 8 || p->k < 8 || (!p->quant && (p->m <= 4 || p->n <= 4)))
+        return false; /* slow to compile, or most of a tile would be empty */
     if (v[0] == 32)
         return true;
     return ceil_div(p->m, v[0]) * ceil_div(p->n, v[1]) * p->batch >= 256;

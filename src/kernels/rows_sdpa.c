@@ -1,5 +1,5 @@
 /* rows_sdpa.c - the rows of attention: tiles of queries for prefill, splits over the keys for one
- * query (decode), and a work group a row behind both.
+ * query (decode), a work group a row, and four components an invocation behind them all.
  *
  * The kernels share a few functions whose text is made here: loads of four components through any
  * view (q_at, k_at, v_at), the length of the keys, a score with mask and causal limit, a weight.
@@ -144,6 +144,10 @@ static int64_t row_bytes(const sdpa_problem *p, int64_t heads)
     return heads * row_lanes(p->d) * row_rounds(p->d) * 16 + 2 * 4 * heads * ROW_GROUP + 16 * ROW_GROUP;
 }
 
+static bool is_plain(const wf_kernel_row *row) { return strcmp(row->file, "sdpa_plain") == 0; }
+static bool is_tile(const wf_kernel_row *row) { return strcmp(row->file, "sdpa_tile") == 0; }
+static bool is_decode(const wf_kernel_row *row) { return strcmp(row->name, "decode") == 0; }
+
 static bool decode_admissible(wf_kernel_ask *ask, const sdpa_problem *p)
 {
     int64_t limit = ask->caps->max_workgroups ? ask->caps->max_workgroups : 65535;
@@ -161,7 +165,9 @@ static bool admissible(wf_kernel_ask *ask)
 {
     const sdpa_problem *p = ask->problem;
     int64_t group = ask->row->param[0], bytes = 0;
-    bool tile = strcmp(ask->row->file, "sdpa_tile") == 0, decode = strcmp(ask->row->name, "decode") == 0;
+    if (is_plain(ask->row))
+        return p->b * p->hq * p->tq * (p->d + 4) <= INT32_MAX || wf_kernel_refuse(ask, "output passes 32-bit indices");
+    bool tile = is_tile(ask->row), decode = is_decode(ask->row);
     if (tile) {
         bytes = 16 * (18 * group + 256);
         group *= 2;
@@ -181,7 +187,11 @@ static bool admissible(wf_kernel_ask *ask)
 static bool wanted(const wf_kernel_ask *ask)
 {
     const sdpa_problem *p = ask->problem;
-    if (strcmp(ask->row->name, "decode") == 0)
+    if (is_plain(ask->row))
+        return true;
+    if (wf_caps_software(ask->caps))
+        return false;
+    if (is_decode(ask->row))
         return p->splits > 1;
     if (strcmp(ask->row->name, "tile_64") == 0)
         return p->tq > 32 && (p->tq + 63) / 64 * p->hq * p->b >= 256;
@@ -291,8 +301,7 @@ static weft_status build_first(const wf_kernel_ask *ask, const sdpa_problem *p, 
     weft_status st;
     wf_str decls = WF_STR_INIT;
     wf_slots s = {0};
-    bool tile = strcmp(ask->row->file, "sdpa_tile") == 0;
-    int64_t bq = ask->row->param[0];
+    int64_t bq = ask->row->param[0], group = WF_MIN(256, wf_group_limit(ask->caps));
     static const char *const name[3] = {"q", "k", "v"};
 
     statics(p, l);
@@ -306,7 +315,11 @@ static weft_status build_first(const wf_kernel_ask *ask, const sdpa_problem *p, 
     text_common(&decls, p);
     WF_TRY_GOTO(st, wf_text_output(&decls, l->n_bind, split ? WEFT_DTYPE_F32 : ask->req->out_dtype), done);
     wf_launch_bind(l, split ? WF_BIND_SCRATCH : WF_BIND_OUT, WF_ACCESS_READ_WRITE);
-    if (tile) {
+    if (is_plain(ask->row)) {
+        int64_t n = p->b * p->hq * p->tq * ((p->d + 3) / 4);
+        wf_slots_set(&s, "WG", group);
+        WF_TRY_GOTO(st, wf_grid_flat(ask->caps, (n + group - 1) / group, l->grid), done);
+    } else if (is_tile(ask->row)) {
         wf_slots_set(&s, "BQ", bq);
         wf_slots_set(&s, "WG", 2 * bq);
         wf_slots_set(&s, "NC", (p->d + 31) / 32);
@@ -357,7 +370,7 @@ done:
 static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
 {
     const sdpa_problem *p = ask->problem;
-    bool split = strcmp(ask->row->name, "decode") == 0;
+    bool split = is_decode(ask->row);
     out->n_launches = split ? 2 : 1;
     WF_TRY(build_first(ask, p, split, &out->launch[0]));
     if (split) {
