@@ -48,8 +48,10 @@ WEFT_API void weft_ctx_close(weft_ctx *ctx);
 WEFT_API void weft_cancel(weft_ctx *ctx);
 WEFT_API void weft_cancel_clear(weft_ctx *ctx);
 
+/* Entries of weft_device_info.features. */
 #define WEFT_DEVICE_MAX_FEATURES 16
 
+/* What a device can have beyond the minimum, such as "f16". */
 typedef struct weft_device_feature {
     char name[32];
     bool on;

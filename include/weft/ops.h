@@ -88,6 +88,7 @@ WEFT_API weft_tensor *weft_contiguous(weft_tensor *x);
  * NumPy. Floats only; accumulated in f32 (f64 for f64). K = 0 gives zeros. Gradient: a, b. */
 WEFT_API weft_tensor *weft_matmul(weft_tensor *a, weft_tensor *b);
 
+/* Applied to each element of a linear layer in the same dispatch; the formulas are those of the ops. */
 typedef enum weft_activation {
     WEFT_ACT_NONE = 0, WEFT_ACT_RELU, WEFT_ACT_SILU, WEFT_ACT_GELU, WEFT_ACT_GELU_TANH, WEFT_ACT_SIGMOID
 } weft_activation;

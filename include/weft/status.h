@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What the shared library exports. */
 #if defined(_WIN32)
 #define WEFT_API __declspec(dllexport)
 #else
@@ -21,6 +22,7 @@
 extern "C" {
 #endif
 
+/* What a call reports: WEFT_OK, or why it failed. */
 typedef enum weft_status {
     WEFT_OK = 0,
     WEFT_E_SHAPE,       /* shapes, ranks or axes that do not fit */
@@ -48,6 +50,7 @@ WEFT_API const char *weft_status_name(weft_status status);
  * next failure on this thread. */
 WEFT_API const char *weft_error_message(void);
 
+/* Urgency of a log message, most urgent first. */
 typedef enum weft_log_level {
     WEFT_LOG_ERROR = 0,
     WEFT_LOG_WARN,
@@ -55,6 +58,7 @@ typedef enum weft_log_level {
     WEFT_LOG_DEBUG
 } weft_log_level;
 
+/* One log line, without a line break; `message` is valid during the call. Any thread may call it. */
 typedef void (*weft_log_fn)(void *user, weft_log_level level, const char *message);
 
 /* Send messages of `level` and more urgent ones to `fn`; NULL switches logging off (the default). */

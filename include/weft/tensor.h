@@ -15,6 +15,7 @@
 extern "C" {
 #endif
 
+/* The most axes a tensor can have. */
 #define WEFT_MAX_RANK 8
 
 typedef struct weft_tensor weft_tensor;
@@ -38,6 +39,8 @@ WEFT_API void weft_tensor_release(weft_tensor *t); /* NULL is a no-op */
  * Errors: SHAPE (rank, negative extents, overflow, block multiple), DTYPE, OOM. */
 WEFT_API weft_tensor *weft_tensor_from(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, const void *data);
 
+/* Every element 0, or `value` converted to dtype as a cast does. Not for block types.
+ * Errors: SHAPE, DTYPE, OOM. */
 WEFT_API weft_tensor *weft_zeros(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape);
 WEFT_API weft_tensor *weft_full(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, double value);
 

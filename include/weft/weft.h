@@ -10,6 +10,7 @@
 #include "weft/tensor.h"
 /* The parts a build may leave out (WEFT_MODEL=OFF): weft/format.h weft/text.h weft/model.h */
 
+/* Version of these headers. */
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0

@@ -1,4 +1,4 @@
-/* generate.c - load a model and continue a prompt: ./generate MODEL.gguf "Once upon a time" [device] */
+/* generate_text.c - load a model and continue a prompt: ./generate_text MODEL.gguf "Once upon a time" [device] */
 #include <stdio.h>
 #include <string.h>
 #include <weft/model.h>
