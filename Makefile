@@ -53,9 +53,7 @@ tsan:
 	@python3 tools/run_tests.py --build build/tsan --sanitizer thread
 
 fuzz: setup
-	@cmake --preset fuzz >build/cmake-fuzz.log 2>&1 || { cat build/cmake-fuzz.log; exit 1; }
-	@cmake --build --preset fuzz
-	@python3 tools/run_fuzz.py --build build/fuzz --seconds $(FUZZ_S)
+	@python3 tools/run_fuzz.py --seconds $(FUZZ_S) --keep
 
 mutants: build
 	@python3 tools/mutants.py
