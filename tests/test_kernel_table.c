@@ -163,10 +163,19 @@ static void static_words_are_those_of_the_header(void **state)
     wf_kernel_req r = req_matmul(&a, &b, false);
     wf_kernel_choice c;
     assert_int_equal(wf_kernel_choose(&caps, &r, &c), WEFT_OK);
-    static const int32_t plain[20] = {5, 9, 8, 6, 1, 2, 3, 0, 8, 1, 0, 40, 0, 0, 1, 8, 0, 216, 72, 0};
+    static const int32_t plain[20] = {5, 9, 8, 6, 1, 2, 3, 0, 8, 1, 0, 40, 0, 0, 1, 8, 0, 216, 72, 5};
     assert_int_equal(c.launch[0].n_static, 20);
     assert_memory_equal(c.launch[0].statics, plain, sizeof plain);
     assert_int_equal(c.flops, 2 * 6 * 5 * 9 * 8);
+    choice_free(&c);
+
+    int64_t sy[2] = {64, 4}; /* one right matrix for the batch: the batch joins the rows */
+    operand y = shape_only(F32, 2, sy, 'c');
+    r = req_matmul(&x, &y, false);
+    assert_int_equal(wf_kernel_choose(&caps, &r, &c), WEFT_OK);
+    assert_int_equal(c.launch[0].statics[0], 6);
+    assert_int_equal(c.launch[0].statics[3], 1);
+    assert_int_equal(c.launch[0].statics[19], 3);
     choice_free(&c);
 
     r = req_matmul(&x, &w, true);

@@ -214,8 +214,9 @@ static weft_status text_epilogue(const wf_kernel_req *req, wf_launch *l, wf_str 
             return wf_fail(WEFT_E_UNSUPPORTED, "kernels: %s output needs an epilogue", weft_dtype_name(req->out_dtype));
         wf_launch_bind(l, WF_BIND_OUT, WF_ACCESS_READ_WRITE);
         WF_TRY(wf_text_output(body, base, WEFT_DTYPE_F32));
-        wf_str_add(body, "fn epilogue(v: f32, c0: i32, c1: i32, c2: i32) {\n"
-                         "    store_out((c0 * p(0u) + c1) * p(1u) + c2, v);\n}\n");
+        /* Word 19 of the plain matrix kernels: M of one batch. Block types have 12 words and no batch. */
+        wf_str_addf(body, "fn epilogue(v: f32, c0: i32, c1: i32, c2: i32) {\n"
+                          "    store_out((c0 * p(%uu) + c1) * p(1u) + c2, v);\n}\n", l->n_static > 19 ? 19u : 0u);
         return WEFT_OK;
     }
     WF_TRY(wf_wgsl_emit_epilogue(k, base, l->n_static, body, body));

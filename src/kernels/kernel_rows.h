@@ -72,7 +72,4 @@ uint32_t wf_group_bytes(const wf_caps *caps);
 bool wf_caps_software(const wf_caps *caps); /* an adapter that runs on the CPU */
 void wf_launch_bind(wf_launch *l, int what, uint8_t access);
 
-/* kernels_cpu.c */
-weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out);
-
 #endif

@@ -2,6 +2,7 @@
  * rows_*.c; what a device without WGSL has is in kernels_cpu.c.
  */
 #include "kernel_rows.h"
+#include "kernels_cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -68,13 +68,13 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
  *   0 M  1 N  2 K  3 batch count  4..6 batch extents (outermost first, padded with leading 1s)
  *   7 a offset  8 a row stride  9 a col (k) stride  10..12 a batch strides
  *   13 b offset 14 b row (k) stride 15 b col (n) stride 16..18 b batch strides
- *   19 reserved. The output is contiguous [batch, M, N]. 20 words.
+ *   19 WGSL rows: M of one batch, where batches were joined to M. The output is contiguous [batch, M, N]. 20 words.
  * LINEAR with block-type w: 0 M 1 N 2 K 3 first block of w's view 4 x offset 5 x row stride 6 x k stride
  *   7 byte offset of w's scale plane 8 byte offset of w's minimum plane 9 act_int8 10 blocks a row. 12 words.
  * SDPA: 0 B 1 Hq 2 Hkv 3 Tq 4 Tk 5 D 6 scale (f32 bits) 7 causal
  *   8 q offset 9..12 q strides (b,h,t,d) 13 k offset 14..17 18 v offset 19..22
  *   23 mask kind (0 none, 1 bool, 2 float) 24 mask offset 25..28 mask strides 29 kv_len step word or -1
- *   30 splits 31 reserved. Output contiguous [B, Tq, Hq, D] (time before heads). 32 words.
+ *   30 splits 31 WGSL rows: the bits of -infinity. Output contiguous [B, Tq, Hq, D] (time before heads). 32 words.
  * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words. */
 
 #endif

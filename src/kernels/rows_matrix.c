@@ -2,7 +2,9 @@
  * row is admissible, which is wanted, and its text.
  *
  * MATMUL calls the epilogue with (batch, m, n), batch being the row-major index in the leading axes of
- * the output. LINEAR flattens all leading axes: (0, row, n).
+ * the output. LINEAR flattens all leading axes: (0, row, n). A MATMUL whose right matrix is the same for the
+ * whole batch runs as one taller matrix where the strides of a allow; its rows are taken apart again for
+ * the epilogue, with the M of one batch in word 19.
  */
 #include "kernel_rows.h"
 #include "quant.h"
@@ -18,6 +20,7 @@ typedef struct matrix_problem {
     int64_t m, n, k, batch, batch_extent[3];
     matrix_side a, b;
     bool flat;                   /* LINEAR */
+    int64_t m_batch;             /* M of one batch, where batches were joined to m; else m */
     int quant;                   /* 0 plain, 8 Q8_0, 4 Q4_0, 5 Q4_1 */
     int64_t first_block, row_blocks, scales, minima;
 } matrix_problem;
@@ -61,7 +64,14 @@ static weft_status read_matmul(const wf_kernel_req *req, matrix_problem *p)
     p->b.col = b->strides[b->rank - 1];
     for (int i = 0; i < rank - 2; i++)
         axes[i] = (wf_axis_run){req->out_shape[i], {batch_stride(a, rank, i), batch_stride(b, rank, i)}};
-    return read_batch(p, axes, wf_axes_merge(axes, rank - 2, 2));
+    int n = wf_axes_merge(axes, rank - 2, 2);
+    if (n == 1 && axes[0].stride[1] == 0 && (p->m == 1 || axes[0].stride[0] == p->m * p->a.row)) {
+        p->m_batch = p->m;
+        p->a.row = p->m == 1 ? axes[0].stride[0] : p->a.row;
+        p->m *= axes[0].extent;
+        n = 0;
+    }
+    return read_batch(p, axes, n);
 }
 
 static weft_status read_linear(const wf_kernel_req *req, matrix_problem *p)
@@ -122,6 +132,7 @@ static weft_status read_problem(const wf_caps *caps, const wf_kernel_req *req, v
     p->b.dtype = req->in[1].dtype;
     p->b.offset = req->in[1].view.offset;
     WF_TRY(req->op == WF_OP_LINEAR ? read_linear(req, p) : read_matmul(req, p));
+    p->m_batch = p->m_batch ? p->m_batch : p->m;
     bool quant = weft_dtype_is_quantised(p->b.dtype);
     if (!wf_operand_loads(p->a.dtype) || (!quant && !wf_operand_loads(p->b.dtype)))
         return wf_fail(WEFT_E_UNSUPPORTED, "kernels: no WGSL matrix product of %s and %s", weft_dtype_name(p->a.dtype),
@@ -233,7 +244,7 @@ static void statics(const matrix_problem *p, wf_launch *l)
 {
     const int64_t plain[20] = {p->m, p->n, p->k, p->batch, p->batch_extent[0], p->batch_extent[1], p->batch_extent[2],
                                p->a.offset, p->a.row, p->a.col, p->a.batch[0], p->a.batch[1], p->a.batch[2],
-                               p->b.offset, p->b.row, p->b.col, p->b.batch[0], p->b.batch[1], p->b.batch[2], 0};
+                               p->b.offset, p->b.row, p->b.col, p->b.batch[0], p->b.batch[1], p->b.batch[2], p->m_batch};
     const int64_t quant[12] = {p->m, p->n, p->k, p->first_block, p->a.offset, p->a.row, p->a.col,
                                p->scales, p->minima, 0, p->row_blocks, 0};
     l->n_static = p->quant ? 12 : 20;
@@ -313,6 +324,19 @@ static void slots_tile(const matrix_problem *p, const wf_kernel_row *row, wf_slo
     wf_slots_set(s, "EXACT", p->m % v[0] == 0 && p->n % v[1] == 0 && p->k % v[2] == 0);
 }
 
+/* What the epilogue is told of an output: in the texts the row is `m` (plain) or `row`. */
+static void slots_epilogue(const matrix_problem *p, bool plain, wf_slots *s)
+{
+    static const char *const text[3][2][2] = {
+        {{"batch", "row"}, {"batch", "m"}},
+        {{"0", "batch * m_end + row"}, {"0", "batch * m_end + m"}},
+        {{"row / p(19u)", "row % p(19u)"}, {"m / p(19u)", "m % p(19u)"}},
+    };
+    int kind = p->m_batch != p->m ? 2 : p->flat && !p->quant ? 1 : 0;
+    wf_slots_set_text(s, "EPI_BATCH", text[kind][plain][0]);
+    wf_slots_set_text(s, "EPI_ROW", text[kind][plain][1]);
+}
+
 static int64_t group_count(const matrix_problem *p, const wf_kernel_row *row, int64_t plain_group)
 {
     const int32_t *v = row->param;
@@ -342,9 +366,7 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
     wf_launch_bind(l, 1, WF_ACCESS_READ);
     statics(p, l);
     wf_slots_set(&s, "QUANT", p->quant);
-    wf_slots_set_text(&s, "EPI_BATCH", p->flat ? "0" : "batch");
-    const char *flat_row = is_plain(row) ? "batch * m_end + m" : "batch * m_end + row";
-    wf_slots_set_text(&s, "EPI_ROW", p->flat && !p->quant ? flat_row : is_plain(row) ? "m" : "row");
+    slots_epilogue(p, is_plain(row), &s);
     if (is_plain(row))
         wf_slots_set(&s, "WG", plain_group);
     else
