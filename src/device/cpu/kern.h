@@ -23,6 +23,10 @@ typedef struct wf_kern_isa {
     int mr, nr; /* tile of the matrix microkernel */
     /* c [mr, nr] (+)= a^T b with a [kc, mr] and b [kc, nr] packed */
     void (*micro)(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add);
+    /* packing to dst[k * width + i], zeros from count on: rows i of src contiguous along k, `stride` apart.. */
+    void (*weave)(const float *src, int64_t stride, int count, int width, int64_t n, float *dst);
+    /* ..or n rows k of src contiguous along i */
+    void (*lay[WF_KERN_F_COUNT])(const void *src, int64_t stride, int count, int width, int64_t n, float *dst);
     /* conversion of n contiguous 16-bit floats */
     void (*widen[WF_KERN_F_COUNT])(const void *src, float *dst, int64_t n);
     void (*narrow[WF_KERN_F_COUNT])(const float *src, void *dst, int64_t n);

@@ -1,7 +1,7 @@
 /* kern_gemm.c - the packed matrix product: operands of any layout are packed to panels, a microkernel makes
  * tiles of them, and each finished tile goes to the destination while it is in cache.
  *
- * Loops as in Van Zee and van de Geijn 2015 (BLIS): the packed b strip [KC, NR] stays in L1, the packed a
+ * Few rows (THIN_M): a part packs a block of b columns, KC deep, and uses it at once for all rows. Loops as in Van Zee and van de Geijn 2015 (BLIS): the packed b strip [KC, NR] stays in L1, the packed a
  * block [MC, KC] in L2. Panels are packed once by all threads and then shared. An element is summed in
  * blocks of KC in order, whatever the tiles, so neither tiles nor threads change its bits.
  */
@@ -11,6 +11,7 @@ enum {
     KC = 256,
     MC = 96,  /* rows of a tile: a multiple of every mr */
     NC = 256, /* columns of a tile: a multiple of every nr */
+    THIN_M = 256, THIN_N = 64,
     K_WHOLE = 8192, /* a longer K is cut into chunks of K_CHUNK, with the sums kept in memory between them */
     K_CHUNK = 4096
 };
@@ -20,6 +21,8 @@ enum {
 #define PART_FLOPS 1000000            /* about what waking a thread is worth */
 
 typedef struct gemm_plan {
+    bool thin;       /* a part is a block of columns, which it packs for itself */
+    int64_t cols;    /* thin: columns of a part */
     bool small;      /* one thread does a whole matrix; parts are groups of batches */
     int64_t group;   /* batches a part */
     int64_t ks, chunks;
@@ -30,6 +33,9 @@ typedef struct gemm_plan {
 } gemm_plan;
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+/* Panels are cut along K into blocks of KC, and a block into strips, so that a block is one stretch of memory: where
+ * strip i (a row or column) of block kb, kc deep, lies in a panel of n rows or columns. */
+static int64_t strip_at(int64_t n, int width, int64_t kb, int64_t kc, int64_t i) { return round_up(n, width) * kb + i * kc; }
 
 static int64_t panel_extent(int64_t n, int64_t k, int64_t step, size_t bytes)
 {
@@ -49,6 +55,16 @@ static gemm_plan plan_gemm(int64_t batch, int64_t m, int64_t n, int64_t k, int n
         p.ms = round_up(m, WF_KERN_MAX_MR);
         p.ns = round_up(n, WF_KERN_MAX_NR);
         p.group = flops >= PART_FLOPS ? 1 : (int64_t)(PART_FLOPS / (flops + 256));
+    } else if (m <= THIN_M && n >= 4 * THIN_N && (double)m * (double)k * 4 <= (double)A_PANEL_BYTES) {
+        p.thin = true;
+        p.ks = k;
+        p.chunks = 1;
+        p.ms = round_up(m, WF_KERN_MAX_MR);
+        p.cols = n >= 64 * THIN_N ? THIN_N : THIN_N / 2;
+        p.a_bytes = (size_t)p.ms * (size_t)k * 4;
+        p.worker_bytes = (size_t)(KC + THIN_M) * THIN_N * 4;
+        p.total = p.a_bytes + p.worker_bytes * (size_t)n_workers;
+        return p;
     } else {
         p.ms = panel_extent(m, p.ks, MC, A_PANEL_BYTES);
         p.ns = panel_extent(n, p.ks, NC, B_PANEL_BYTES);
@@ -82,31 +98,34 @@ typedef struct gemm_job {
     int64_t batch, m0, m, n0, n, k0, k;
 } gemm_job;
 
-/* One tile: rows [i0, i0 + rows) and columns [j0, j0 + cols) relative to the packed panels. */
-static void run_tile(const wf_kern_isa *isa, const float *a, const float *b, int64_t k, int64_t i0, int64_t rows, int64_t j0,
-                     int64_t cols, float *c, int64_t ldc, bool add)
+/* rows x cols of c from packed strips, kc deep. */
+static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const float *b, int64_t rows, int64_t cols, float *c, int64_t ldc, bool add)
 {
     const int mr = isa->mr, nr = isa->nr;
     float edge[WF_KERN_MAX_MR * WF_KERN_MAX_NR];
+    for (int64_t j = 0; j < cols; j += nr, b += kc * nr) {
+        const float *ap = a;
+        for (int64_t i = 0; i < rows; i += mr, ap += kc * mr) {
+            float *cp = c + i * ldc + j;
+            if (i + mr <= rows && j + nr <= cols) {
+                isa->micro(kc, ap, b, cp, ldc, add);
+                continue;
+            }
+            const int64_t r = WF_MIN(mr, rows - i), s = WF_MIN(nr, cols - j);
+            isa->micro(kc, ap, b, edge, nr, false);
+            for (int64_t y = 0; y < r; y++)
+                for (int64_t x = 0; x < s; x++)
+                    cp[y * ldc + x] = add ? cp[y * ldc + x] + edge[y * nr + x] : edge[y * nr + x];
+        }
+    }
+}
+/* One tile: rows [i0, i0 + rows) and columns [j0, j0 + cols) of panels of m rows, n columns, packed k deep. */
+static void run_tile(const wf_kern_isa *isa, const float *a, const float *b, int64_t m, int64_t n, int64_t k, int64_t i0, int64_t rows, int64_t j0,
+                     int64_t cols, float *c, int64_t ldc, bool add)
+{
     for (int64_t kb = 0; kb < k; kb += KC) {
         const int64_t kc = WF_MIN(KC, k - kb);
-        const bool more = add || kb > 0;
-        for (int64_t j = 0; j < cols; j += nr) {
-            const float *bp = b + (j0 + j) * k + kb * nr;
-            for (int64_t i = 0; i < rows; i += mr) {
-                const float *ap = a + (i0 + i) * k + kb * mr;
-                float *cp = c + i * ldc + j;
-                if (i + mr <= rows && j + nr <= cols) {
-                    isa->micro(kc, ap, bp, cp, ldc, more);
-                    continue;
-                }
-                const int64_t r = WF_MIN(mr, rows - i), s = WF_MIN(nr, cols - j);
-                isa->micro(kc, ap, bp, edge, nr, false);
-                for (int64_t y = 0; y < r; y++)
-                    for (int64_t x = 0; x < s; x++)
-                        cp[y * ldc + x] = more ? cp[y * ldc + x] + edge[y * nr + x] : edge[y * nr + x];
-            }
-        }
+        run_block(isa, kc, a + strip_at(m, isa->mr, kb, kc, i0), b + strip_at(n, isa->nr, kb, kc, j0), rows, cols, c, ldc, add || kb > 0);
     }
 }
 
@@ -118,16 +137,19 @@ static void small_matrix(const gemm_job *t, int64_t batch, float *tile, bool *b_
     const wf_kern_gemm *g = t->g;
     const wf_kern_isa *isa = t->isa;
     float *a = tile + MC * NC, *b = a + t->p.ms * t->p.ks;
-    for (int64_t i = 0; i < g->m; i += isa->mr)
-        g->pack_a(g->user_a, isa, batch, i, WF_MIN(isa->mr, g->m - i), isa->mr, 0, g->k, a + i * g->k);
-    if (!g->b_shared || !*b_packed)
-        for (int64_t j = 0; j < g->n; j += isa->nr)
-            g->pack_b(g->user_b, isa, batch, j, WF_MIN(isa->nr, g->n - j), isa->nr, 0, g->k, b + j * g->k);
+    for (int64_t kb = 0; kb < g->k; kb += KC) {
+        const int64_t kc = WF_MIN(KC, g->k - kb);
+        for (int64_t i = 0; i < g->m; i += isa->mr)
+            g->pack_a(g->user_a, isa, batch, i, WF_MIN(isa->mr, g->m - i), isa->mr, kb, kc, a + strip_at(g->m, isa->mr, kb, kc, i));
+        if (!g->b_shared || !*b_packed)
+            for (int64_t j = 0; j < g->n; j += isa->nr)
+                g->pack_b(g->user_b, isa, batch, j, WF_MIN(isa->nr, g->n - j), isa->nr, kb, kc, b + strip_at(g->n, isa->nr, kb, kc, j));
+    }
     *b_packed = true;
     for (int64_t i = 0; i < g->m; i += MC)
         for (int64_t j = 0; j < g->n; j += NC) {
             const int64_t rows = WF_MIN(MC, g->m - i), cols = WF_MIN(NC, g->n - j);
-            run_tile(isa, a, b, g->k, i, rows, j, cols, tile, NC, false);
+            run_tile(isa, a, b, g->m, g->n, g->k, i, rows, j, cols, tile, NC, false);
             wf_kern_emit(t->d, tile, NC, batch * g->m + i, rows, j, cols);
         }
 }
@@ -157,12 +179,16 @@ static void pack_part(void *user, int64_t index, int64_t count, int worker)
     const int width = is_a ? t->isa->mr : t->isa->nr;
     const int64_t strips = is_a ? STRIPS_A_PART : STRIPS_B_PART, n = is_a ? t->m : t->n;
     const int64_t first = (is_a ? index : index - parts_a) * width * strips, end = WF_MIN(first + width * strips, n);
-    for (int64_t i = first; i < end; i += width) {
-        const int64_t some = WF_MIN(width, n - i);
-        if (is_a)
-            g->pack_a(g->user_a, t->isa, t->batch, t->m0 + i, some, width, t->k0, t->k, t->a + i * t->k);
-        else
-            g->pack_b(g->user_b, t->isa, t->batch, t->n0 + i, some, width, t->k0, t->k, t->b + i * t->k);
+    /* Strips side by side, KC deep: what one reads of a row-major operand brings the next one's lines near. */
+    for (int64_t kb = 0; kb < t->k; kb += KC) {
+        const int64_t kc = WF_MIN(KC, t->k - kb);
+        for (int64_t i = first; i < end; i += width) {
+            const int64_t some = WF_MIN(width, n - i);
+            if (is_a)
+                g->pack_a(g->user_a, t->isa, t->batch, t->m0 + i, some, width, t->k0 + kb, kc, t->a + strip_at(t->m, width, kb, kc, i));
+            else
+                g->pack_b(g->user_b, t->isa, t->batch, t->n0 + i, some, width, t->k0 + kb, kc, t->b + strip_at(t->n, width, kb, kc, i));
+        }
     }
 }
 
@@ -186,9 +212,40 @@ static void tile_part(void *user, int64_t index, int64_t count, int worker)
         ldc = t->p.ns;
         c = t->c + i * ldc + j;
     }
-    run_tile(t->isa, t->a, t->b, t->k, i, rows, j, cols, c, ldc, t->k0 > 0);
+    run_tile(t->isa, t->a, t->b, t->m, t->n, t->k, i, rows, j, cols, c, ldc, t->k0 > 0);
     if (!t->direct && t->k0 + t->k == g->k)
         wf_kern_emit(t->d, c, ldc, row, rows, col, cols);
+}
+
+/* ---- few rows ---- */
+static void thin_part(void *user, int64_t index, int64_t count, int worker)
+{
+    (void)count;
+    const gemm_job *t = user;
+    const wf_kern_gemm *g = t->g;
+    const wf_kern_isa *isa = t->isa;
+    if (wf_kern_cancelled(t->d->run))
+        return;
+    const int64_t j0 = index * t->p.cols, cols = WF_MIN(t->p.cols, g->n - j0), row = t->batch * g->m;
+    float *b = worker_tile(t, worker), *c = b + KC * THIN_N;
+    for (int64_t kb = 0; kb < g->k; kb += KC) {
+        const int64_t kc = WF_MIN(KC, g->k - kb);
+        for (int64_t j = 0; j < cols; j += isa->nr)
+            g->pack_b(g->user_b, isa, t->batch, j0 + j, WF_MIN(isa->nr, cols - j), isa->nr, kb, kc, b + j * kc);
+        run_block(isa, kc, t->a + strip_at(g->m, isa->mr, kb, kc, 0), b, g->m, cols, c, THIN_N, kb > 0);
+    }
+    wf_kern_emit(t->d, c, THIN_N, row, g->m, j0, cols);
+}
+static void run_thin(gemm_job *t)
+{
+    const wf_kern_gemm *g = t->g;
+    t->m = g->m;
+    t->k = g->k;
+    t->pack_a = true;
+    for (t->batch = 0; t->batch < g->batch; t->batch++) {
+        wf_pool_run(t->d->run->pool, pack_part, t, pack_parts(t->m, t->isa->mr, STRIPS_A_PART));
+        wf_pool_run(t->d->run->pool, thin_part, t, (g->n + t->p.cols - 1) / t->p.cols);
+    }
 }
 
 static void run_panels(gemm_job *t, int64_t *a_id, int64_t *b_id)
@@ -242,9 +299,13 @@ weft_status wf_kern_gemm_run(const wf_kern_gemm *g, const wf_kern_dest *d)
     t.b = t.a + t.p.a_bytes / 4;
     t.c = t.b + t.p.b_bytes / 4;
     t.workers = (char *)(t.c + t.p.c_bytes / 4);
-    t.direct = !d->epilogue && d->dtype == WEFT_DTYPE_F32;
+    /* Between chunks the sums wait in the output if it can hold them. Else tiles are summed in a worker's buffer:
+     * rows of a power-of-two length would evict each other from the cache. */
+    t.direct = t.p.chunks > 1 && !d->epilogue && d->dtype == WEFT_DTYPE_F32;
     if (t.p.small) {
         wf_pool_run(run->pool, small_part, &t, (g->batch + t.p.group - 1) / t.p.group);
+    } else if (t.p.thin) {
+        run_thin(&t);
     } else {
         int64_t a_id = -1, b_id = -1;
         for (t.batch = 0; t.batch < g->batch; t.batch++)

@@ -18,6 +18,16 @@ static inline void store_f16(uint16_t *p, plain_v4 v)
     for (int i = 0; i < 4; i++)
         p[i] = wf_f32_to_f16(v[i]);
 }
+typedef int32_t plain_i4 __attribute__((vector_size(16)));
+#define ISA_INT plain_i4
+static inline plain_i4 load_i8(const int8_t *p) { return (plain_i4){p[0], p[1], p[2], p[3]}; }
+static inline plain_i4 load_u8(const uint8_t *p) { return (plain_i4){p[0], p[1], p[2], p[3]}; }
+static inline plain_i4 load_u16(const uint16_t *p) { return (plain_i4){p[0], p[1], p[2], p[3]}; }
+static inline void store_i8(int8_t *p, plain_i4 v)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (int8_t)v[i];
+}
 
 #include "kern_simd.h"
 

@@ -106,25 +106,23 @@ void wf_kern_mat_at(const wf_kern_mat *t, int64_t batch, int64_t *a_at, int64_t 
 void wf_kern_pack(const wf_kern_isa *isa, const void *p, weft_dtype t, int64_t at, int64_t stride, int64_t k_stride, int64_t count,
                   int width, int64_t kc, float *dst)
 {
+    const char *src = (const char *)p + at * (int64_t)wf_kern_float_bytes(t);
     if (stride == 1) {
-        for (int64_t k = 0; k < kc; k++, dst += width) {
-            isa->widen[t]((const char *)p + (size_t)(at + k * k_stride) * wf_kern_float_bytes(t), dst, count);
-            for (int64_t i = count; i < width; i++)
-                dst[i] = 0;
-        }
+        isa->lay[t](src, k_stride, (int)count, width, kc, dst);
         return;
     }
-    /* Blocks of 64 keep the strip that is written in L1. */
+    if (k_stride == 1 && t == WEFT_DTYPE_F32) {
+        isa->weave((const float *)src, stride, (int)count, width, kc, dst);
+        return;
+    }
+    /* Through f32 rows of BLOCK elements, which stay in L1. */
     enum { BLOCK = 64 };
-    float row[BLOCK];
-    for (int64_t k0 = 0; k0 < kc; k0 += BLOCK, dst += BLOCK * width) {
-        const int64_t n = WF_MIN(BLOCK, kc - k0);
-        for (int64_t i = 0; i < width; i++) {
-            if (i < count)
-                wf_kern_gather(isa, p, t, at + i * stride + k0 * k_stride, k_stride, n, row);
-            for (int64_t k = 0; k < n; k++)
-                dst[k * width + i] = i < count ? row[k] : 0;
-        }
+    float rows[WF_KERN_MAX_NR * BLOCK];
+    for (int64_t k = 0; k < kc; k += BLOCK) {
+        const int64_t n = WF_MIN(BLOCK, kc - k);
+        for (int64_t i = 0; i < count; i++)
+            wf_kern_gather(isa, p, t, at + i * stride + k * k_stride, k_stride, n, rows + i * BLOCK);
+        isa->weave(rows, BLOCK, (int)count, width, n, dst + k * width);
     }
 }
 

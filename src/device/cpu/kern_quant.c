@@ -117,21 +117,14 @@ static void pack_x(const void *user, const wf_kern_isa *isa, int64_t batch, int6
 {
     (void)batch;
     const quant_job *t = user;
+    enum { BLOCK = 64 };
+    float rows[WF_KERN_MAX_NR * BLOCK];
     /* Rows are addressed one by one: their stride may change inside a strip. */
-    for (int64_t i = 0; i < width; i++) {
-        if (i >= count) {
-            for (int64_t k = 0; k < kc; k++)
-                dst[k * width + i] = 0;
-            continue;
-        }
-        float part[256];
-        const int64_t at = x_row_at(t, first + i) + k0 * t->x_col;
-        for (int64_t k = 0; k < kc; k += 256) {
-            const int64_t some = WF_MIN(256, kc - k);
-            wf_kern_gather(isa, t->x, t->x_dtype, at + k * t->x_col, t->x_col, some, part);
-            for (int64_t q = 0; q < some; q++)
-                dst[(k + q) * width + i] = part[q];
-        }
+    for (int64_t k = 0; k < kc; k += BLOCK) {
+        const int64_t n = WF_MIN(BLOCK, kc - k);
+        for (int64_t i = 0; i < count; i++)
+            wf_kern_gather(isa, t->x, t->x_dtype, x_row_at(t, first + i) + (k0 + k) * t->x_col, t->x_col, n, rows + i * BLOCK);
+        isa->weave(rows, BLOCK, (int)count, width, n, dst + k * width);
     }
 }
 static void pack_w(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
@@ -139,15 +132,16 @@ static void pack_w(const void *user, const wf_kern_isa *isa, int64_t batch, int6
 {
     (void)batch;
     const quant_job *t = user;
-    const int64_t b0 = k0 / WF_QK, blocks = kc / WF_QK; /* chunks of K are whole blocks */
-    for (int64_t b = 0; b < blocks; b++, dst += WF_QK * width)
-        for (int64_t i = 0; i < width; i++) {
-            float part[WF_QK] = {0};
-            if (i < count)
-                isa->dequant[t->type](t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type], 1, part);
-            for (int q = 0; q < WF_QK; q++)
-                dst[q * width + i] = part[q];
-        }
+    enum { BLOCKS = 2 };
+    float rows[WF_KERN_MAX_NR * BLOCKS * WF_QK];
+    const int64_t b0 = k0 / WF_QK, n_blocks = kc / WF_QK; /* chunks of K are whole blocks */
+    for (int64_t b = 0; b < n_blocks; b += BLOCKS) {
+        const int64_t some = WF_MIN(BLOCKS, n_blocks - b);
+        for (int64_t i = 0; i < count; i++)
+            isa->dequant[t->type](t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type], some,
+                                  rows + i * BLOCKS * WF_QK);
+        isa->weave(rows, BLOCKS * WF_QK, (int)count, width, some * WF_QK, dst + b * WF_QK * width);
+    }
 }
 
 /* ---- i8 activations ---- */
