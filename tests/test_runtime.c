@@ -264,6 +264,57 @@ static void a_long_row_sums_exactly_and_fuses_what_follows(void **state)
     weft_scope_end(s);
 }
 
+/* Every operand here is larger than a binding of 64 KiB. */
+static void tensors_larger_than_a_binding_compute(void **state)
+{
+    (void)state;
+    const char *device = getenv("WEFT_TEST_DEVICE");
+    weft_ctx_opts opts = {.device = device ? device : "cpu", .max_binding_bytes = 65536};
+    weft_ctx *keep = ctx;
+    assert_int_equal(weft_ctx_open(&opts, &ctx), WEFT_OK);
+    weft_scope *s = weft_scope_begin(ctx);
+    enum { R = 301, C = 100 };
+    float *x = malloc(sizeof(float) * R * C), *got = malloc(sizeof(float) * R * R);
+    for (int i = 0; i < R * C; i++)
+        x[i] = (float)(i % 7) - 3;
+    weft_tensor *t = f32(2, (int64_t[]){R, C}, x);
+    weft_tensor *y = weft_mul(weft_add(t, weft_flip(t, 0)), weft_slice(t, 0, 0, 1, 1));
+    weft_status st = weft_read(y, got, sizeof(float) * R * C);
+    if (st != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < C; j++)
+            assert_true(got[i * C + j] == (x[i * C + j] + x[(R - 1 - i) * C + j]) * x[j]);
+    assert_int_equal(weft_read(weft_sum(t, (int[]){1}, 1, false), got, sizeof(float) * R), WEFT_OK);
+    for (int i = 0; i < R; i++) {
+        float sum = 0;
+        for (int j = 0; j < C; j++)
+            sum += x[i * C + j];
+        assert_true(got[i] == sum);
+    }
+    int32_t ids[3] = {300, 0, 177};
+    weft_tensor *rows = weft_embedding(t, weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){3}, ids));
+    assert_int_equal(weft_read(rows, got, sizeof(float) * 3 * C), WEFT_OK);
+    for (int i = 0; i < 3; i++)
+        assert_memory_equal(got + i * C, x + ids[i] * C, sizeof(float) * C);
+    st = weft_read(weft_linear(t, t, NULL), got, sizeof(float) * R * R);
+    if (st != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    for (int i = 0; i < R; i += 13)
+        for (int j = 0; j < R; j++) {
+            float dot = 0;
+            for (int k = 0; k < C; k++)
+                dot += x[i * C + k] * x[j * C + k];
+            if (got[i * R + j] != dot)
+                fail_msg("linear [%d, %d]: %g, expected %g", i, j, got[i * R + j], dot);
+        }
+    free(x);
+    free(got);
+    weft_scope_end(s);
+    weft_ctx_close(ctx);
+    ctx = keep;
+}
+
 static void a_deep_chain_evaluates(void **state)
 {
     (void)state;
@@ -296,6 +347,7 @@ int main(void)
         cmocka_unit_test(cat_and_topk_and_casts),
         cmocka_unit_test(doubles_compute_everywhere),
         cmocka_unit_test(a_long_row_sums_exactly_and_fuses_what_follows),
+        cmocka_unit_test(tensors_larger_than_a_binding_compute),
         cmocka_unit_test(a_deep_chain_evaluates),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

@@ -130,7 +130,9 @@ static bool through_view(wf_emit *e, const wf_cnode *n, const wf_view *v, const 
 static int load(wf_emit *e, int32_t p, const wf_affine *lin, int index)
 {
     const wf_cnode *n = &e->g->nodes[p];
-    int bind = wf_kb_bind(&e->b, p, n->dtype, WF_ACCESS_READ, n->layout);
+    bool windowed = lin && e->g->window_bytes && wf_dtype_bytes(n->dtype, n->numel) > e->g->window_bytes;
+    int bind = windowed ? wf_kb_bind_apart(&e->b, p, n->dtype, WF_ACCESS_READ, n->layout)
+                        : wf_kb_bind(&e->b, p, n->dtype, WF_ACCESS_READ, n->layout);
     wf_kb_range(&e->b, bind, lin);
     if (lin)
         index = wf_kb_affine(&e->b, lin);

@@ -44,6 +44,8 @@ typedef struct wf_cnode {
 typedef struct wf_cgraph {
     wf_cnode *nodes;
     int32_t n;
+    uint64_t window_bytes; /* not 0: some value is larger than this, the largest binding, and is reached through
+                            * windows: every AFFINE serves one use, every use of such a value has its own binding */
     wf_arena *arena;
 } wf_cgraph;
 

@@ -55,6 +55,12 @@ int wf_kb_bind(wf_kb *b, int32_t src, weft_dtype dtype, uint8_t access, uint32_t
             k->bind[i].access |= access;
             return i;
         }
+    return wf_kb_bind_apart(b, src, dtype, access, layout);
+}
+
+int wf_kb_bind_apart(wf_kb *b, int32_t src, weft_dtype dtype, uint8_t access, uint32_t layout)
+{
+    wf_kir *k = &b->code->kir;
     if (k->n_bind == WF_KIR_MAX_BIND) {
         fail(b, wf_fail(WEFT_E_UNSUPPORTED, "codegen: a kernel needs more than %d buffers", WF_KIR_MAX_BIND));
         return 0;
@@ -83,7 +89,7 @@ static int push(wf_kb *b, wf_kinstr in, const wf_affine *affine, const int32_t *
     wf_kir *k = &b->code->kir;
     if (b->status != WEFT_OK)
         return -1;
-    bool pure = in.op != WF_KOP_STORE && in.op != WF_KOP_CHECK;
+    bool pure = in.op != WF_KOP_STORE && in.op != WF_KOP_CHECK && !(b->unshared && in.op == WF_KOP_AFFINE);
     if (pure)
         for (int i = 0; i < k->n_instr; i++) {
             if (memcmp(&k->instr[i], &in, sizeof in) != 0 || b->n_words[i] != n_words)

@@ -16,6 +16,7 @@ typedef struct wf_kb {
     wf_group_code *code;
     int n_outer, n_inner;            /* axes before merging; outer first */
     int64_t extent[WF_KIR_MAX_AXES];
+    bool unshared;                   /* every AFFINE serves one use, so that its offset can be moved alone */
     bool fixed_axes;                 /* epilogues: keep the axes as given */
     int stage;                       /* index of the open stage, -1: none */
     /* per instruction: words it needs in the static block (AFFINE: by affine[]) */
@@ -29,6 +30,7 @@ typedef struct wf_kb {
 void wf_kb_begin(wf_kb *b, wf_arena *arena, wf_group_code *code, int n_outer, int n_inner, const int64_t *extents);
 void wf_kb_stage(wf_kb *b, wf_kstage_kind kind);
 int wf_kb_bind(wf_kb *b, int32_t src, weft_dtype dtype, uint8_t access, uint32_t layout);
+int wf_kb_bind_apart(wf_kb *b, int32_t src, weft_dtype dtype, uint8_t access, uint32_t layout); /* never an earlier one */
 
 /* Each returns the instruction number, or -1 after a failure. */
 int wf_kb_op(wf_kb *b, wf_kop op, wf_kty type, int a, int bb, int c);

@@ -11,6 +11,7 @@ static weft_status begin(wf_emit *e, const wf_cgraph *g, int32_t root, wf_group_
     e->root = root;
     e->anchor = -1;
     wf_kb_begin(&e->b, g->arena, out, n_outer, n_inner, extents);
+    e->b.unshared = g->window_bytes != 0;
     return e->b.status;
 }
 

@@ -557,7 +557,7 @@ weft_status wf_wgsl_emit(const wf_caps *caps, const wf_kir *k, wf_str *out)
         goto done;
     }
     wf_wgsl_emit_bindings(&g, out);
-    wf_wgsl_emit_params((uint32_t)k->n_bind + k->has_error, k->n_static, out);
+    wf_wgsl_emit_params((uint32_t)wf_kir_total_bind(k), k->n_static, out);
     if (wf_wgsl_hides_zero(&g))
         wf_str_add(out, "var<private> zero: f32;\n");
     WF_TRY_GOTO(st, wf_wgsl_emit_helpers(body.ptr, out), done);

@@ -96,6 +96,10 @@ void wf_wgsl_emit_bindings(const wf_wgsl_gen *g, wf_str *out)
         wf_kbind error = {.dtype = WEFT_DTYPE_U32, .access = WF_ACCESS_READ_WRITE};
         declare(g->bind_base + g->k->n_bind, &error, true, 1, out);
     }
+    uint32_t next = g->bind_base + g->k->n_bind + g->k->has_error;
+    for (int i = 0; i < g->k->n_bind; i++)
+        for (int c = 1; c < g->k->bind[i].chunks; c++)
+            declare(next++, &g->k->bind[i], false, 1, out);
 }
 
 void wf_wgsl_emit_params(uint32_t n_bind, uint32_t n_static, wf_str *out)
@@ -111,6 +115,22 @@ void wf_wgsl_emit_params(uint32_t n_bind, uint32_t n_static, wf_str *out)
 
 /* ---- loads ---- */
 
+/* wordN(i): a word of an operand that lies in several bindings. */
+static void emit_chunk_function(const wf_wgsl_gen *g, int bind)
+{
+    const wf_kbind *b = &g->k->bind[bind];
+    unsigned n = g->bind_base + (unsigned)bind, next = g->bind_base + g->k->n_bind + g->k->has_error;
+    char words[32];
+    for (int i = 0; i < bind; i++)
+        next += g->k->bind[i].chunks > 1 ? g->k->bind[i].chunks - 1u : 0u;
+    wf_str_addf(g->out, "fn word%u(i: u32) -> %s {\n    let c = u32(%s);\n    if (i < c) { return b%u[i]; }\n", n,
+                storage_type((weft_dtype)b->dtype), wf_wgsl_word(g, b->chunk_slot, words), n);
+    for (unsigned k = 1; k + 1 < b->chunks; k++)
+        wf_str_addf(g->out, "    if (i < %uu * c) { return b%u[i - %uu * c]; }\n", k + 1, next + k - 1, k);
+    wf_str_addf(g->out, "    return b%u[i - %uu * c];\n", next + b->chunks - 2u, b->chunks - 1u);
+    wf_str_add(g->out, "}\n");
+}
+
 /* A 32-bit word of a binding, by word index. */
 static void word_at(const wf_wgsl_gen *g, int bind, const char *index, wf_str *out)
 {
@@ -118,6 +138,8 @@ static void word_at(const wf_wgsl_gen *g, int bind, const char *index, wf_str *o
     int words = wf_wgsl_vector_words(g, bind);
     if (wf_wgsl_store_of(g, bind) == WF_WGSL_STORE_ATOMIC)
         wf_str_addf(out, "atomicLoad(&b%u[%s])", n, index);
+    else if (g->k->bind[bind].chunks > 1)
+        wf_str_addf(out, "word%u(%s)", n, index);
     else if (words > 1)
         wf_str_addf(out, "b%u[(%s) >> %du][(%s) & %du]", n, index, words == 4 ? 2 : 1, index, words - 1);
     else
@@ -146,13 +168,16 @@ static void emit_block_load(const wf_wgsl_gen *g, int bind)
     unsigned block_bytes = (unsigned)weft_dtype_block_bytes((weft_dtype)b->dtype), head = has_min ? 4 : 2;
     unsigned quant_bytes = q8 ? 32 : 16;
     char scale[32], minimum[32];
+    wf_str_addf(g->out, "fn byte%u(i: u32) -> u32 { return (", n);
+    word_at(g, bind, "i >> 2u", g->out);
+    wf_str_addf(g->out, " >> ((i & 3u) << 3u)) & 0xffu; }\nfn half%u(i: u32) -> f32 { return wf_f16_to_f32((", n);
+    word_at(g, bind, "i >> 2u", g->out);
     wf_str_addf(g->out,
-                "fn byte%u(i: u32) -> u32 { return (b%u[i >> 2u] >> ((i & 3u) << 3u)) & 0xffu; }\n"
-                "fn half%u(i: u32) -> f32 { return wf_f16_to_f32((b%u[i >> 2u] >> ((i & 2u) << 3u)) & 0xffffu); }\n"
+                " >> ((i & 2u) << 3u)) & 0xffffu); }\n"
                 "fn ld%u(i: i32) -> f32 {\n"
                 "    let block = u32(i) >> 5u;\n"
                 "    let j = u32(i) & 31u;\n",
-                n, n, n, n, n);
+                n);
     if (b->layout)
         wf_str_addf(g->out,
                     "    let q_at = block * %uu;\n"
@@ -288,6 +313,8 @@ void wf_wgsl_emit_access(const wf_wgsl_gen *g)
                 *(wf_wgsl_loads_wide(g, in) ? &loads_wide : &loads) = true;
             stores |= in->op == WF_KOP_STORE && in->slot == bind;
         }
+        if (g->k->bind[bind].chunks > 1)
+            emit_chunk_function(g, bind);
         if (loads)
             emit_load_function(g, bind);
         if (loads_wide)

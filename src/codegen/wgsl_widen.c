@@ -25,7 +25,7 @@ void wf_wgsl_widen(wf_kir *k, const int32_t *words)
     int32_t last = elementwise ? words[k->extent_slot + k->n_outer - 1] : 1;
     k->vec = last % 4 == 0 ? 4 : last % 2 == 0 ? 2 : 1;
     for (int i = 0; i < k->n_bind; i++)
-        k->bind[i].wide = k->vec > 1;
+        k->bind[i].wide = k->vec > 1 && k->bind[i].chunks <= 1;
     for (int i = 0; i < k->n_instr; i++) {
         const wf_kinstr *in = &k->instr[i];
         if (in->op == WF_KOP_LOAD && k->vec > 1 && !is_run(k, in, words, k->vec))

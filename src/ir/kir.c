@@ -126,8 +126,8 @@ static weft_status check_header(const wf_kir *k)
 {
     if (n_axes(k) > WF_KIR_MAX_AXES)
         return BAD("%d axes, at most %d", n_axes(k), WF_KIR_MAX_AXES);
-    if (k->n_bind + (k->has_error != 0) > WF_KIR_MAX_BIND)
-        return BAD("%d bindings, at most %d", k->n_bind + (k->has_error != 0), WF_KIR_MAX_BIND);
+    if (wf_kir_total_bind(k) > WF_KIR_MAX_BIND)
+        return BAD("%d bindings, at most %d", wf_kir_total_bind(k), WF_KIR_MAX_BIND);
     if (k->n_stages < 1 || k->n_stages > WF_KIR_MAX_STAGES)
         return BAD("%d stages, expected 1 to %d", k->n_stages, WF_KIR_MAX_STAGES);
     if (k->n_instr < 1 || k->n_instr > WF_KIR_MAX_INSTR)
@@ -159,6 +159,8 @@ static weft_status check_bindings(const wf_kir *k)
             continue;
         if (b->access != WF_ACCESS_READ)
             return BAD("binding %d: %s is read only", i, weft_dtype_name((weft_dtype)b->dtype));
+        if (b->chunks > 1 && (!has_words(k, b->chunk_slot, 1) || b->wide || b->access != WF_ACCESS_READ))
+            return BAD("binding %d: %d chunks at word %d, %d words", i, b->chunks, b->chunk_slot, k->n_static);
         if (b->layout == 1 && !has_words(k, b->plane_slot, 2))
             return BAD("binding %d: planes at word %d, %d words", i, b->plane_slot, k->n_static);
     }

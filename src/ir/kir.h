@@ -118,6 +118,11 @@ typedef struct wf_kbind {
                        * covers it wholly, so whole words can be written */
     uint16_t plane_slot; /* block types in planar layout: static[plane_slot] and [+1] are the BYTE offsets, from
                        * the start of the binding, of the scale and minimum planes */
+    uint8_t chunks;      /* inputs: > 1 when the operand is larger than a binding and lies in this many, of
+                          * static[chunk_slot] 32-bit words each; binding 0 of them is this one, the others come
+                          * after all bindings and the error word, in order */
+    uint8_t pad_;
+    uint16_t chunk_slot;
     uint16_t wide;       /* inputs, vec > 1: every LOAD here has, on the last outer axis, stride 1, and its offset and other
                           * strides are multiples of vec, so a GPU invocation may load its elements at once. 0 is always right */
 } wf_kbind;
@@ -140,6 +145,15 @@ typedef struct wf_kir {
     wf_kstage stages[WF_KIR_MAX_STAGES];
     wf_kinstr instr[WF_KIR_MAX_INSTR];
 } wf_kir;
+
+/* Bindings in all: those of the list, the error word, and further chunks. */
+static inline int wf_kir_total_bind(const wf_kir *k)
+{
+    int n = k->n_bind + k->has_error;
+    for (int i = 0; i < k->n_bind; i++)
+        n += k->bind[i].chunks > 1 ? k->bind[i].chunks - 1 : 0;
+    return n;
+}
 
 /* Structure, types, operand order, stage visibility, slot ranges. Run on everything from outside. */
 weft_status wf_kir_verify(const wf_kir *k);

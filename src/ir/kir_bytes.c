@@ -60,6 +60,8 @@ weft_status wf_kir_write(const wf_kir *k, wf_str *out)
         put(out, b->access, 1);
         put(out, (uint64_t)(b->layout | b->linear << 1 | b->wide << 2), 1);
         put(out, b->plane_slot, 2);
+        put(out, b->chunks, 1);
+        put(out, b->chunk_slot, 2);
     }
     for (int s = 0; s < k->n_stages; s++)
         put_stage(&k->stages[s], out);
@@ -178,6 +180,8 @@ weft_status wf_kir_read(const void *bytes, size_t n, wf_kir *out)
         b->linear = flags >> 1 & 1;
         b->wide = flags >> 2 & 1;
         b->plane_slot = (uint16_t)get(&c, 2);
+        b->chunks = (uint8_t)get(&c, 1);
+        b->chunk_slot = (uint16_t)get(&c, 2);
     }
     for (int s = 0; s < k->n_stages; s++)
         WF_TRY_GOTO(st, get_stage(&c, s, &next, k), done);

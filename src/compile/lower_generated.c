@@ -1,0 +1,151 @@
+/* lower_generated.c - dispatching generated kernels. */
+#include "lower.h"
+#include "quant.h"
+#include "wgsl.h"
+
+static weft_status kir_program(wf_lowering *l, wf_kir *k, const char *label, uint32_t *id)
+{
+    wf_str identity = WF_STR_INIT, text = WF_STR_INIT;
+    weft_status st;
+    bool wgsl = !l->host && l->caps->runs_wgsl;
+    wf_str_add(&identity, wgsl ? "G" : "K");
+    WF_TRY_GOTO(st, wf_kir_write(k, &identity), done);
+    if (wf_programs_find(l->programs, identity.ptr, identity.len, id))
+        goto done;
+    wf_program_desc desc = {.kind = wgsl ? WF_PROGRAM_WGSL : WF_PROGRAM_KIR, .label = label, .kir = k};
+    desc.n_bind = (uint32_t)wf_kir_total_bind(k);
+    for (uint32_t i = 0; i < desc.n_bind; i++)
+        desc.access[i] = (i < k->n_bind && k->bind[i].access == WF_ACCESS_READ) || i >= (uint32_t)k->n_bind + k->has_error
+                             ? WF_ACCESS_READ : WF_ACCESS_READ_WRITE;
+    if (wgsl) {
+        WF_TRY_GOTO(st, wf_wgsl_emit(l->caps, k, &text), done);
+        desc.wgsl = text.ptr;
+    }
+    st = wf_programs_get(l->programs, &desc, identity.ptr, identity.len, id);
+done:
+    wf_str_free(&identity);
+    wf_str_free(&text);
+    return st;
+}
+
+static bool kir_runs_here(const wf_lowering *l, const wf_kir *k)
+{
+    for (int i = 0; i < k->n_instr; i++)
+        if ((k->instr[i].type == WF_KTY_F64 && !l->caps->f64) || (k->instr[i].type == WF_KTY_I64 && !l->caps->i64))
+            return false;
+    return k->n_bind + k->has_error <= (int)l->caps->max_storage_buffers || !l->caps->runs_wgsl;
+}
+
+/* Turn to the host for one kernel; UNSUPPORTED when that is refused. */
+weft_status wf_lower_use_host(wf_lowering *l, const char *what, const char *why)
+{
+    if (!l->caps->runs_wgsl || !l->s->env->host)
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: %s", what, why);
+    if (l->s->env->fallback_is_error)
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s has no row on this device (%s) and WEFT_FALLBACK=error", what, why);
+    WF_TRY(l->s->env->host(l->s->env->user, &l->dev, &l->programs));
+    l->host = true;
+    return WEFT_OK;
+}
+
+void wf_lower_use_device(wf_lowering *l)
+{
+    l->dev = l->s->env->dev;
+    l->programs = l->s->env->programs;
+    l->host = false;
+}
+
+void wf_lower_planes(wf_lowering *l, wf_group_code *c)
+{
+    for (int i = 0; i < c->kir.n_bind; i++) {
+        wf_kbind *b = &c->kir.bind[i];
+        if (!weft_dtype_is_quantised(b->dtype) || b->layout != WF_LAYOUT_PLANAR)
+            continue;
+        wf_planes at = wf_quant_planar_offsets(b->dtype, l->s->g.nodes[c->src[i]].numel / weft_dtype_block(b->dtype));
+        c->statics[b->plane_slot] = (int32_t)at.scales;
+        c->statics[b->plane_slot + 1] = (int32_t)at.minima;
+    }
+}
+
+static const char *group_label(const wf_lowering *l, int32_t root)
+{
+    const wf_cnode *r = &l->s->g.nodes[root];
+    return wf_op_table[r->anchor >= 0 ? l->s->g.nodes[r->anchor].op : r->op].name;
+}
+
+/* One dispatch of l->code with these static words and windows. */
+static weft_status dispatch_piece(wf_lowering *l, int32_t root, const int32_t *words, const wf_window *windows, const char *label)
+{
+    wf_kir *k = &l->code.kir;
+    wf_dispatch d = {.label = label, .statics = words, .grid = {1, 1, 1}};
+    int64_t extents[WF_KIR_MAX_AXES];
+    for (int a = 0; a < k->n_outer + k->n_inner; a++)
+        extents[a] = words[k->extent_slot + a];
+    if (!l->host && l->caps->runs_wgsl)
+        wf_wgsl_widen(k, words);
+    WF_TRY(kir_program(l, k, label, &d.program));
+    d.n_static = k->n_static;
+    d.n_bind = k->n_bind + k->has_error;
+    for (int i = 0; i < d.n_bind; i++) {
+        wf_lower_bind(l, &d, i, l->code.src[i], root, i < k->n_bind ? k->bind[i].access : WF_ACCESS_READ_WRITE);
+        if (windows && i < k->n_bind) {
+            d.offset[i] = windows[i].offset;
+            d.size[i] = windows[i].size;
+        }
+    }
+    uint64_t limit = wf_lower_limit(l);
+    for (int i = 0; i < k->n_bind; i++)
+        for (uint64_t c = 1; c < k->bind[i].chunks; c++) {
+            int extra = d.n_bind++;
+            wf_lower_bind(l, &d, extra, l->code.src[i], root, WF_ACCESS_READ);
+            d.offset[extra] = c * limit;
+            d.size[extra] = WF_MIN(limit, d.size[extra] - c * limit);
+        }
+    for (int i = 0; i < k->n_bind; i++)
+        if (k->bind[i].chunks > 1)
+            d.size[i] = limit;
+    if (!l->host && l->caps->runs_wgsl)
+        wf_wgsl_grid(l->caps, k, extents, d.grid);
+    return wf_lower_dispatch(l, &d);
+}
+
+static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
+{
+    wf_group_code *c = &l->code;
+    int32_t words[WF_STATIC_WORDS_MAX];
+    wf_window windows[WF_KIR_MAX_BIND];
+    WF_TRY(wf_lower_chunk(l, c, root, label));
+    wf_box box = wf_lower_whole_box(c);
+    int64_t extent = c->extents[0], len = wf_lower_piece(l, c, root, 0);
+    if (len == 0)
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: one slice of an operand is larger than the device's largest binding (%llu bytes)", label,
+                       (unsigned long long)l->caps->max_binding_bytes);
+    /* An output that is bound whole is not counted from 0 by each piece. */
+    for (int i = 0; i < c->kir.n_bind && len < extent; i++)
+        if (wf_lower_value_bytes(l, c->src[i], root) <= l->caps->max_binding_bytes)
+            c->kir.bind[i].linear = 0;
+    for (int64_t s = 0; s < extent; s += len) {
+        box.begin[0] = s;
+        box.len[0] = WF_MIN(len, extent - s);
+        wf_lower_window(l, c, root, &box, words, windows);
+        WF_TRY(dispatch_piece(l, root, words, windows, label));
+    }
+    return WEFT_OK;
+}
+
+weft_status wf_lower_code(wf_lowering *l, int32_t root)
+{
+    wf_group_code *c = &l->code;
+    wf_kir *k = &c->kir;
+    const char *label = group_label(l, root);
+    wf_lower_use_device(l);
+    if (!kir_runs_here(l, k))
+        WF_TRY(wf_lower_use_host(l, label, "64-bit numbers or too many buffers"));
+    if (l->host)
+        for (int i = 0; i < k->n_bind; i++)
+            k->bind[i].layout = WF_LAYOUT_PLAIN;
+    wf_lower_planes(l, c);
+    if (!l->host && wf_lower_is_big(l, c, root))
+        return dispatch_big(l, root, label);
+    return dispatch_piece(l, root, c->statics, NULL, label);
+}
