@@ -229,9 +229,11 @@ static void layout(kx_run *x)
         x->position[a] = weight;
         weight *= x->extent[a];
     }
-    x->block_elems = x->tile_rows * x->tile_cols;
+    x->block_elems = x->lite ? KX_LITE_BLOCK : x->tile_rows * x->tile_cols;
     x->acc_elems = ((x->outer_class & KX_P) ? x->tile_rows : 1) * ((x->outer_class & KX_Q) ? x->tile_cols : 1);
     x->slot_bytes = wf_align_up((uint64_t)x->block_elems * (uint64_t)x->kernel->slot_esize, 64);
+    if (x->slot_bytes % 4096 == 0)
+        x->slot_bytes += 192; /* slots a whole page apart would make loads wait for stores to other slots */
     x->acc_bytes = wf_align_up((uint64_t)x->acc_elems * 8, 64);
     /* an accumulator has a value, a second half (index, or sums not yet flushed) and a result */
     x->ws_bytes = (size_t)(x->kernel->n_slots + KX_TEMPS) * x->slot_bytes + (size_t)x->kernel->n_accs * 3 * x->acc_bytes;
@@ -434,7 +436,7 @@ static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *
     x->size = run->size + bind_base;
     x->statics = run->statics + static_base;
     x->n_axes = k->n_outer + k->n_inner;
-    x->stores = true;
+    x->lite = false;
     x->points = 1;
     for (int a = 0; a < x->n_axes; a++) {
         x->extent[a] = WF_MAX(x->statics[k->extent_slot + a], 0);
@@ -449,6 +451,11 @@ void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
     choose(x);
     layout(x);
     bind_steps(x);
+    x->lite = wf_kx_lite_fits(x);
+    if (x->lite) {
+        set_tile(x, -1, x->q, 1, even_part(x->extent[x->q], KX_LITE_COLS));
+        layout(x);
+    }
 }
 
 void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,

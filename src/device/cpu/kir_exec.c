@@ -53,7 +53,7 @@ static void start(kx_ctx *c, const kx_run *x, char *ws)
 {
     c->x = x;
     c->ws = ws;
-    c->stores = x->stores;
+    c->stores = true;
     c->in = NULL;
     memset(c->coord, 0, sizeof c->coord);
     wf_kx_dims(c);
@@ -114,7 +114,8 @@ static void run_outer_range(const kx_run *x, char *ws, int64_t first, int64_t en
         if (t % CANCEL_EVERY == 0 && cancelled(x))
             break;
         wf_kx_dims(&c);
-        run_outer_tile(&c);
+        if (!x->lite || !wf_kx_lite_tile(&c))
+            run_outer_tile(&c);
         advance(&c, &x->outer);
     }
     finish();
@@ -162,7 +163,7 @@ static void chunk_task(void *user, int64_t index, int64_t count, int worker)
     for (int s = 0; s < j->stage; s++)
         if (x->k->stages[s].kind == WF_KSTAGE_OUTER)
             wf_kx_steps(&c, s, 1);
-    c.stores = x->stores;
+    c.stores = true;
     bool fold = x->k->stages[j->stage].kind == WF_KSTAGE_REDUCE;
     wf_kx_steps(&c, j->stage, 1);
     if (fold)

@@ -8,6 +8,7 @@
  *   kir_bind.c  once a run: which axes make the tile, how each value varies over it (class), how often it
  *               changes (level), which loop computes it (step)
  *   kir_step.c  once a tile: the steps
+ *   kir_lite.c  the same for plain elementwise kernels, in smaller blocks with less between them
  *   kir_fold.c  accumulators
  *   kir_exec.c  the loops around them, and the threads
  *
@@ -23,6 +24,8 @@
 enum {
     KX_BLOCK = 1024,      /* elements of a tile: a few f32 blocks fit the first-level cache */
     KX_BLOCK_COLS = 2048, /* columns of a tile that folds along its rows */
+    KX_LITE_COLS = 4096,  /* columns of a tile of kir_lite.c, */
+    KX_LITE_BLOCK = 128,  /* and of a block of it */
     KX_MAX_AXES = WF_KIR_MAX_AXES,
     KX_TEMPS = 5,         /* slots after the values': three operands, raw storage, indices */
     KX_MAX_ACCS = WF_KIR_MAX_STAGES * WF_KIR_MAX_ACC
@@ -35,7 +38,8 @@ enum { KX_S = 0, KX_P = 1, KX_Q = 2, KX_F = 3 };
 typedef struct kx_info {
     uint8_t stage, esize; /* esize: bytes of an element in a block, 4 or 8 */
     uint8_t weight;       /* AFFINE: what its strides count in the choice of axes */
-    int16_t slot;         /* block slot, -1: none */
+    uint8_t uses;         /* instructions and accumulators that read the value, up to 255 */
+    int16_t slot;         /* block slot */
 } kx_info;
 
 struct wf_cpu_kernel {
@@ -97,7 +101,7 @@ typedef struct kx_run {
     int64_t block_elems, acc_elems;
     size_t slot_bytes, acc_bytes, ws_bytes;
     int64_t points; /* outer times inner */
-    bool stores;    /* false: STOREs are skipped (threads that repeat an OUTER stage) */
+    bool lite;      /* kir_lite.c runs the tiles */
     /* steps of stage s and level l: step[first[s][l]] .. step[first[s][l + 1]] */
     uint16_t first[WF_KIR_MAX_STAGES][4];
     kx_val val[WF_KIR_MAX_INSTR];
@@ -128,6 +132,25 @@ void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *r
 /* kir_step.c */
 void wf_kx_steps(kx_ctx *c, int stage, int level);
 void *wf_kx_expand(kx_ctx *c, int temp, int value, uint8_t cls); /* value's elements in class cls */
+void wf_kx_one(kx_ctx *c, const kx_step *s);
+/* An index form over a class of the tile, as rows x cols with merged rows where they continue. */
+typedef struct kx_form {
+    int64_t base, rows, cols, sr, sc;
+} kx_form;
+kx_form wf_kx_form(const kx_ctx *c, int i, uint8_t cls);
+bool wf_kx_inside(const kx_form *f, int64_t limit); /* all indices in 0 .. limit-1 */
+/* What a LOAD or STORE reaches. */
+typedef struct kx_memory {
+    char *ptr;
+    int64_t limit; /* elements */
+    weft_dtype dtype;
+    int log2_bytes; /* of an element; -1 for block types */
+    bool direct;    /* storage is the compute type and never written: use it in place */
+} kx_memory;
+kx_memory wf_kx_memory(const kx_ctx *c, const wf_kinstr *in);
+/* kir_lite.c */
+bool wf_kx_lite_fits(const kx_run *x);
+bool wf_kx_lite_tile(kx_ctx *c); /* false: nothing was stored, the tile needs wf_kx_steps */
 /* kir_fold.c */
 void wf_kx_acc_start(kx_ctx *c, int stage);
 void wf_kx_acc_fold(kx_ctx *c, int stage);

@@ -13,19 +13,22 @@ static int operands_of(const wf_kinstr *in, int16_t out[3])
 }
 
 /* Last instruction that uses each value; n_instr for one that outlives its stage. */
-static void last_uses(const wf_kir *k, const kx_info *info, int *last)
+static void last_uses(const wf_kir *k, kx_info *info, int *last)
 {
     for (int i = 0; i < k->n_instr; i++) {
         last[i] = i;
         int16_t ops[3];
         int n = operands_of(&k->instr[i], ops);
-        for (int o = 0; o < n; o++)
+        for (int o = 0; o < n; o++) {
+            info[ops[o]].uses += info[ops[o]].uses < 255;
             last[ops[o]] = info[ops[o]].stage == info[i].stage && last[ops[o]] < k->n_instr ? i : k->n_instr;
+        }
     }
     for (int s = 0; s < k->n_stages; s++) { /* folded after the last instruction of the stage */
         const wf_kstage *st = &k->stages[s];
         for (int a = 0; a < st->n_acc; a++) {
             int v = st->acc[a].value;
+            info[v].uses += info[v].uses < 255;
             last[v] = info[v].stage == s && last[v] < k->n_instr ? st->first + st->count : k->n_instr;
         }
     }

@@ -52,15 +52,10 @@ static int64_t base_of(const kx_ctx *c, int i)
     return c->x->val[i].linear ? c->base[i] : *(const int32_t *)c->at[i];
 }
 
-/* An index form over a class of the tile, as rows x cols with merged rows where they continue. */
-typedef struct form {
-    int64_t base, rows, cols, sr, sc;
-} form;
-
-static form form_of(const kx_ctx *c, int i, uint8_t cls)
+kx_form wf_kx_form(const kx_ctx *c, int i, uint8_t cls)
 {
     const kx_val *v = &c->x->val[i];
-    form f = {base_of(c, i), (cls & KX_P) ? c->rows : 1, (cls & KX_Q) ? c->cols : 1, v->sr, v->sc};
+    kx_form f = {base_of(c, i), (cls & KX_P) ? c->rows : 1, (cls & KX_Q) ? c->cols : 1, v->sr, v->sc};
     if (f.cols == 1) {
         f.cols = f.rows;
         f.sc = f.sr;
@@ -72,14 +67,14 @@ static form form_of(const kx_ctx *c, int i, uint8_t cls)
     return f;
 }
 
-static bool inside(const form *f, int64_t limit)
+bool wf_kx_inside(const kx_form *f, int64_t limit)
 {
     int64_t r = (f->rows - 1) * f->sr, q = (f->cols - 1) * f->sc;
     int64_t lo = f->base + WF_MIN(r, 0) + WF_MIN(q, 0), hi = f->base + WF_MAX(r, 0) + WF_MAX(q, 0);
     return lo >= 0 && hi < limit;
 }
 
-static void indices_of(const kx_ctx *c, const form *f, int32_t *d)
+static void indices_of(const kx_ctx *c, const kx_form *f, int32_t *d)
 {
     for (int64_t r = 0; r < f->rows; r++)
         c->x->kernel->ops->iota(d + r * f->cols, (int32_t)(f->base + r * f->sr), (int32_t)f->sc, f->cols);
@@ -109,7 +104,7 @@ static void index_form(kx_ctx *c, const kx_step *s)
         *d = (int32_t)base;
         return;
     }
-    form f = form_of(c, s->i, s->cls);
+    kx_form f = wf_kx_form(c, s->i, s->cls);
     indices_of(c, &f, d);
 }
 
@@ -154,34 +149,26 @@ static void check(kx_ctx *c, const kx_step *s)
 
 /* ---- loads ---- */
 
-typedef struct source {
-    const char *ptr;
-    int64_t limit; /* elements */
-    weft_dtype dtype;
-    int log2_bytes; /* of an element; -1 for block types */
-    bool direct;    /* storage is the compute type and never written: use it in place */
-} source;
-
-static int log2_bytes(size_t n) { return n == 1 ? 0 : n == 2 ? 1 : n == 4 ? 2 : 3; }
-
-static source source_of(const kx_ctx *c, const wf_kinstr *in)
+kx_memory wf_kx_memory(const kx_ctx *c, const wf_kinstr *in)
 {
+    static const int8_t log2_of[WEFT_DTYPE_COUNT] = {
+        [WEFT_DTYPE_F32] = 2, [WEFT_DTYPE_F16] = 1, [WEFT_DTYPE_BF16] = 1, [WEFT_DTYPE_F64] = 3,  [WEFT_DTYPE_I32] = 2,
+        [WEFT_DTYPE_U32] = 2, [WEFT_DTYPE_I8] = 0,  [WEFT_DTYPE_U8] = 0,   [WEFT_DTYPE_I64] = 3,  [WEFT_DTYPE_BOOL] = 0,
+        [WEFT_DTYPE_Q8_0] = -1, [WEFT_DTYPE_Q4_0] = -1, [WEFT_DTYPE_Q4_1] = -1};
     const wf_kbind *b = &c->x->k->bind[in->slot];
-    size_t bytes = weft_dtype_block_bytes((weft_dtype)b->dtype);
-    int block = weft_dtype_block((weft_dtype)b->dtype);
-    source src = {c->x->ptr[in->slot], 0, (weft_dtype)b->dtype, block > 1 ? -1 : log2_bytes(bytes), false};
-    uint64_t n = bytes ? c->x->size[in->slot] / bytes : 0;
-    src.limit = (int64_t)n * block;
-    src.direct = block == 1 && bytes >= 4 && b->access == WF_ACCESS_READ;
-    return src;
+    weft_dtype dtype = (weft_dtype)b->dtype;
+    int lb = log2_of[dtype];
+    uint64_t size = c->x->size[in->slot];
+    int64_t limit = lb >= 0 ? (int64_t)(size >> lb) : (int64_t)(size / weft_dtype_block_bytes(dtype)) * 32;
+    return (kx_memory){c->x->ptr[in->slot], limit, dtype, lb, lb >= 2 && b->access == WF_ACCESS_READ};
 }
 
-static void dequantise(const kx_ctx *c, const source *src, float *d, int64_t first, int64_t n)
+static void dequantise(const kx_ctx *c, const kx_memory *src, float *d, int64_t first, int64_t n)
 {
     c->x->kernel->ops->dequantise[src->dtype - WEFT_DTYPE_Q8_0](d, src->ptr, first, n);
 }
 
-static void gather(kx_ctx *c, const source *src, void *d, const int32_t *index, int64_t n, size_t esize)
+static void gather(kx_ctx *c, const kx_memory *src, void *d, const int32_t *index, int64_t n, size_t esize)
 {
     const wf_vec_ops *ops = c->x->kernel->ops;
     if (src->limit <= 0) {
@@ -203,12 +190,12 @@ static void gather(kx_ctx *c, const source *src, void *d, const int32_t *index, 
 static void load_gather(kx_ctx *c, const kx_step *s)
 {
     const wf_kinstr *in = &c->x->k->instr[s->i];
-    source src = source_of(c, in);
+    kx_memory src = wf_kx_memory(c, in);
     const int32_t *index = c->at[in->a];
     gather(c, &src, place(c, s->i, s->cls), index, c->n[s->cls], c->x->kernel->info[s->i].esize);
 }
 
-static void load_blocks(kx_ctx *c, const source *src, const form *f, float *d)
+static void load_blocks(kx_ctx *c, const kx_memory *src, const kx_form *f, float *d)
 {
     for (int64_t r = 0; r < f->rows; r++)
         if (f->sc == 1)
@@ -219,7 +206,7 @@ static void load_blocks(kx_ctx *c, const source *src, const form *f, float *d)
 }
 
 /* Strided storage into a dense block, unconverted. */
-static void move_strided(const kx_ctx *c, const source *src, const form *f, char *d)
+static void move_strided(const kx_ctx *c, const kx_memory *src, const kx_form *f, char *d)
 {
     const wf_vec_ops *ops = c->x->kernel->ops;
     int lb = src->log2_bytes;
@@ -235,11 +222,11 @@ static void load_form(kx_ctx *c, const kx_step *s)
 {
     const wf_vec_ops *ops = c->x->kernel->ops;
     const wf_kinstr *in = &c->x->k->instr[s->i];
-    source src = source_of(c, in);
+    kx_memory src = wf_kx_memory(c, in);
     size_t esize = c->x->kernel->info[s->i].esize;
-    form f = form_of(c, in->a, s->cls);
+    kx_form f = wf_kx_form(c, in->a, s->cls);
     int lb = src.log2_bytes;
-    if (!inside(&f, src.limit)) {
+    if (!wf_kx_inside(&f, src.limit)) {
         int32_t *index = temp(c, TEMP_INDEX);
         indices_of(c, &f, index);
         gather(c, &src, place(c, s->i, s->cls), index, f.rows * f.cols, esize);
@@ -266,22 +253,8 @@ static void load_form(kx_ctx *c, const kx_step *s)
 
 /* ---- stores ---- */
 
-typedef struct target {
-    char *ptr;
-    int64_t limit;
-    weft_dtype dtype;
-    int log2_bytes;
-} target;
-
-static target target_of(const kx_ctx *c, const wf_kinstr *in)
-{
-    weft_dtype dtype = (weft_dtype)c->x->k->bind[in->slot].dtype;
-    size_t bytes = weft_dtype_block_bytes(dtype);
-    return (target){c->x->ptr[in->slot], bytes ? (int64_t)(c->x->size[in->slot] / bytes) : 0, dtype, log2_bytes(bytes)};
-}
-
 /* The value in its storage type: in place when it has that type already. */
-static const void *stored(kx_ctx *c, const target *t, const void *value, int64_t n)
+static const void *stored(kx_ctx *c, const kx_memory *t, const void *value, int64_t n)
 {
     if (t->log2_bytes >= 2)
         return value;
@@ -294,7 +267,7 @@ static void store_scatter(kx_ctx *c, const kx_step *s)
     if (!c->stores)
         return;
     const wf_kinstr *in = &c->x->k->instr[s->i];
-    target t = target_of(c, in);
+    kx_memory t = wf_kx_memory(c, in);
     const int32_t *index = operand(c, s, 0, in->a);
     const void *value = operand(c, s, 1, in->b);
     int64_t n = c->n[s->cls];
@@ -319,13 +292,13 @@ static void store_form(kx_ctx *c, const kx_step *s)
         return;
     const wf_vec_ops *ops = c->x->kernel->ops;
     const wf_kinstr *in = &c->x->k->instr[s->i];
-    target t = target_of(c, in);
-    form f = form_of(c, in->a, s->cls);
+    kx_memory t = wf_kx_memory(c, in);
+    kx_form f = wf_kx_form(c, in->a, s->cls);
     const char *value = operand(c, s, 1, in->b);
     size_t esize = c->x->kernel->info[in->b].esize;
     int lb = t.log2_bytes;
     int64_t n = f.rows * f.cols;
-    if (!inside(&f, t.limit)) {
+    if (!wf_kx_inside(&f, t.limit)) {
         int32_t *index = temp(c, TEMP_INDEX);
         indices_of(c, &f, index);
         ops->scatter[lb](t.ptr, stored(c, &t, value, n), index, n, t.limit);
@@ -371,45 +344,50 @@ static void input(kx_ctx *c, const kx_step *s)
         memcpy(d + r * c->cols, c->in + r * c->in_ld, (size_t)c->cols * sizeof *d);
 }
 
+void wf_kx_one(kx_ctx *c, const kx_step *s)
+{
+    const kx_run *x = c->x;
+    const wf_kinstr *in = &x->k->instr[s->i];
+    switch ((kx_kind)s->kind) {
+    case KX_CONST:
+        c->scalar[s->i] = in->imm;
+        c->at[s->i] = &c->scalar[s->i];
+        break;
+    case KX_STATIC:
+    case KX_STEP: run_time_word(c, s); break;
+    case KX_AFFINE:
+    case KX_AXIS:
+    case KX_SUM: index_form(c, s); break;
+    case KX_UNRAVEL: unravel(c, s); break;
+    case KX_LOAD: load_form(c, s); break;
+    case KX_LOAD_GATHER: load_gather(c, s); break;
+    case KX_ACC: c->at[s->i] = wf_kx_acc_result(c, in->slot, (int)in->imm); break;
+    case KX_IN: input(c, s); break;
+    case KX_STORE: store_form(c, s); break;
+    case KX_STORE_SCATTER: store_scatter(c, s); break;
+    case KX_CHECK: check(c, s); break;
+    case KX_VEC1: {
+        const void *a = c->at[in->a];
+        s->f1(place(c, s->i, s->cls), a, c->n[s->cls]);
+        break;
+    }
+    case KX_VEC2: {
+        const void *a = operand(c, s, 0, in->a), *b = operand(c, s, 1, in->b);
+        s->f2(place(c, s->i, s->cls), a, b, c->n[s->cls]);
+        break;
+    }
+    case KX_VEC3: {
+        const void *a = operand(c, s, 0, in->a), *b = operand(c, s, 1, in->b), *d = operand(c, s, 2, in->c);
+        s->f3(place(c, s->i, s->cls), a, b, d, c->n[s->cls]);
+        break;
+    }
+    }
+}
+
 void wf_kx_steps(kx_ctx *c, int stage, int level)
 {
     const kx_run *x = c->x;
     const kx_step *s = x->step + x->first[stage][level], *end = x->step + x->first[stage][level + 1];
-    for (; s < end; s++) {
-        const wf_kinstr *in = &x->k->instr[s->i];
-        switch ((kx_kind)s->kind) {
-        case KX_CONST:
-            c->scalar[s->i] = in->imm;
-            c->at[s->i] = &c->scalar[s->i];
-            break;
-        case KX_STATIC:
-        case KX_STEP: run_time_word(c, s); break;
-        case KX_AFFINE:
-        case KX_AXIS:
-        case KX_SUM: index_form(c, s); break;
-        case KX_UNRAVEL: unravel(c, s); break;
-        case KX_LOAD: load_form(c, s); break;
-        case KX_LOAD_GATHER: load_gather(c, s); break;
-        case KX_ACC: c->at[s->i] = wf_kx_acc_result(c, in->slot, (int)in->imm); break;
-        case KX_IN: input(c, s); break;
-        case KX_STORE: store_form(c, s); break;
-        case KX_STORE_SCATTER: store_scatter(c, s); break;
-        case KX_CHECK: check(c, s); break;
-        case KX_VEC1: {
-            const void *a = c->at[in->a];
-            s->f1(place(c, s->i, s->cls), a, c->n[s->cls]);
-            break;
-        }
-        case KX_VEC2: {
-            const void *a = operand(c, s, 0, in->a), *b = operand(c, s, 1, in->b);
-            s->f2(place(c, s->i, s->cls), a, b, c->n[s->cls]);
-            break;
-        }
-        case KX_VEC3: {
-            const void *a = operand(c, s, 0, in->a), *b = operand(c, s, 1, in->b), *d = operand(c, s, 2, in->c);
-            s->f3(place(c, s->i, s->cls), a, b, d, c->n[s->cls]);
-            break;
-        }
-        }
-    }
+    for (; s < end; s++)
+        wf_kx_one(c, s);
 }

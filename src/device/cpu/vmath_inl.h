@@ -48,18 +48,28 @@ static inline double vm_double(uint64_t u)
     return d;
 }
 
+/* A select that compilers keep free of branches whatever the condition is made of (0 or 1). */
+static inline float vm_pick(int condition, float a, float b)
+{
+    uint32_t m = 0u - (uint32_t)condition;
+    return vm_float((vm_bits(a) & m) | (vm_bits(b) & ~m));
+}
+
 /* ln 2 in two parts: the first has 15 bits, so its product with an exponent is exact without FMA. */
 #define VM_LN2_HI 0x1.62e4p-1f
 #define VM_LN2_LO 1.42860682030941723e-6f
 
-/* e^x: x = n ln 2 + r, |r| <= ln 2 / 2; 2^n in two factors, so that subnormal results round once. */
+/* e^x: x = n ln 2 + r, |r| <= ln 2 / 2; 2^n in two factors, so that subnormal results round once. The clamp
+ * of n works on bits, as integer minimum and maximum; beyond it r grows, which gives infinity above, and
+ * below is replaced by 0. */
 static inline float vm_exp(float x)
 {
-    float t = x < -104.0f ? -104.0f : x;
-    t = t > 89.0f ? 89.0f : t;
-    float z = VM_FMA(t, 1.44269504f, 12582912.0f); /* 1.5 * 2^23: the sum holds n in its low bits */
-    float n = z - 12582912.0f;
-    float r = VM_FMA(n, -VM_LN2_HI, t);
+    float z = VM_FMA(x, 1.44269504f, 12582912.0f); /* 1.5 * 2^23: the sum holds n in its low bits */
+    int32_t k = (int32_t)vm_bits(z);
+    k = k < 0x4b400000 - 151 ? 0x4b400000 - 151 : k;
+    k = k > 0x4b400000 + 130 ? 0x4b400000 + 130 : k;
+    float n = vm_float((uint32_t)k) - 12582912.0f;
+    float r = VM_FMA(n, -VM_LN2_HI, x);
     r = VM_FMA(n, -VM_LN2_LO, r);
     float p = 0.001381443f; /* 3.1e-9 */
     p = VM_FMA(p, r, 0.00836879667f);
@@ -67,9 +77,10 @@ static inline float vm_exp(float x)
     p = VM_FMA(p, r, 0.166665196f);
     p = VM_FMA(p, r, 0.49999994f);
     float e = VM_FMA(p * r, r, r) + 1.0f;
-    int32_t k = (int32_t)(vm_bits(z) - 0x4b400000u);
+    k -= 0x4b400000;
     int32_t k1 = k >> 1, k2 = k - k1;
-    return e * vm_float((uint32_t)(k1 + 127) << 23) * vm_float((uint32_t)(k2 + 127) << 23);
+    e = e * vm_float((uint32_t)(k1 + 127) << 23) * vm_float((uint32_t)(k2 + 127) << 23);
+    return x < -104.0f ? 0.0f : e;
 }
 
 /* ln x: x = 2^k m, m in [sqrt 1/2, sqrt 2). */
@@ -211,23 +222,27 @@ static inline double vm_exp2d(double t)
     return p * vm_double((vm_bits64(z) - 0x4338000000000000u + 1023) << 52);
 }
 
-/* x^y in double, rounded once; the special cases are those of C's pow. */
-static inline float vm_pow(float x, float y)
+/* |x|^y in double, rounded once. */
+static inline float vm_pow_magnitude(float x, float y)
 {
-    float ax = fabsf(x), ay = fabsf(y);
+    return (float)vm_exp2d((double)y * vm_log2d((double)fabsf(x)));
+}
+
+/* The sign and the special cases of C's pow, on top of the magnitude r. Two functions, hence two loops: in
+ * one, compilers turn the selects into branches. From 2^24 on every float is an even integer. */
+static inline float vm_pow_special(float x, float y, float r)
+{
     const float inf = vm_float(0x7f800000u), nan = vm_float(0x7fc00000u);
-    float r = (float)vm_exp2d((double)y * vm_log2d((double)ax));
-    /* From 2^24 on every float is an even integer. */
-    float yc = ay < 0x1p24f ? ay : 0.0f;
+    float ax = fabsf(x), ay = fabsf(y);
+    float yc = vm_pick(ay < 0x1p24f, ay, 0.0f); /* NaN: 0, and the result is NaN anyway */
     int32_t yi = (int32_t)yc;
-    int whole = (ay >= 0x1p24f) | ((float)yi == yc); /* NaN: yc is 0, and the result is NaN anyway */
-    uint32_t odd = (uint32_t)(yi & whole & 1);
+    int whole = (ay >= 0x1p24f) | ((float)yi == yc);
+    uint32_t odd = (uint32_t)yi & (uint32_t)whole & 1u;
     r = vm_float(vm_bits(r) | (odd << 31 & vm_bits(x)));
-    r = (x < 0.0f) & !whole & (ax < inf) ? nan : r;
-    r = (ax == 1.0f) & (ay == inf) ? 1.0f : r;
-    r = (x != x) | (y != y) ? x + y : r;
-    r = x == 1.0f ? 1.0f : r;
-    return y == 0.0f ? 1.0f : r;
+    r = vm_pick((x < 0.0f) & (whole ^ 1) & (ax < inf), nan, r);
+    r = vm_pick((ax == 1.0f) & (ay == inf), 1.0f, r);
+    r = vm_pick((x != x) | (y != y), x + y, r);
+    return vm_pick((x == 1.0f) | (y == 0.0f), 1.0f, r);
 }
 
 #endif
