@@ -75,10 +75,10 @@ static void run_sdpa(const ops_row *op)
 {
     for (int t = REF_F32; t <= REF_BF16; t++)
         for (int i = 0; i < N_ATTENTION; i++)
-            if (!on_gpu || t == REF_F32 || i % 4 == t)
+            if (!thrifty || t == REF_F32 || i % 4 == t)
                 sdpa_case(op, (ref_dtype)t, (ref_dtype)t, i == 0 ? SIZE1 : CONTIGUOUS, &attention_cases[i]);
     for (int kind = TRANSPOSED; kind <= OVERLAPPING; kind++)
-        for (int i = 1; i < (on_gpu ? 3 : 9); i++)
+        for (int i = 1; i < (thrifty ? 3 : 9); i++)
             sdpa_case(op, REF_F32, REF_F32, (ops_kind)kind, &attention_cases[i]);
     for (int i = 2; i < 6; i++) /* f16 caches beside f32 queries */
         sdpa_case(op, REF_F32, REF_F16, i == 3 ? TRANSPOSED : CONTIGUOUS, &attention_cases[i]);
@@ -151,12 +151,12 @@ static void run_rope(const ops_row *op)
 {
     for (int t = REF_F32; t <= REF_BF16; t++)
         for (int i = 0; i < N_ROPE; i++)
-            if (!on_gpu || t == REF_F32 || i % 3 == t % 3)
+            if (!thrifty || t == REF_F32 || i % 3 == t % 3)
                 rope_case_run(op, (ref_dtype)t, i == 0 ? SIZE1 : CONTIGUOUS, &rope_cases[i]);
     for (int t = REF_F32; t <= REF_BF16; t++)
         for (int kind = TRANSPOSED; kind <= OVERLAPPING; kind++)
             for (int i = 1; i < 7; i++)
-                if (!on_gpu || (t == REF_F32 && (kind + i) % 3 == 0))
+                if (!thrifty || (t == REF_F32 && (kind + i) % 3 == 0))
                     rope_case_run(op, (ref_dtype)t, (ops_kind)kind, &rope_cases[i]);
     rope_case_run(op, REF_F32, EMPTY, &(rope_case){3, {2, 0, 8}, 0, false, false, false, 0, 1, 0, 0});
     rope_case_run(op, REF_F32, EMPTY, &(rope_case){3, {0, 3, 8}, 4, true, false, false, 1, -1, 0, 0});

@@ -47,6 +47,7 @@ static const char *const kind_names[KIND_COUNT] = {"contiguous", "transposed", "
 
 static weft_ctx *ctx;
 static bool on_gpu;   /* the device of the test is not this processor */
+static bool thrifty;  /* a software adapter, where every new kernel is dear; WEFT_TEST_LONG runs everything there too */
 static bool flushes;  /* it may take subnormal f32 for zero, as WGSL allows */
 
 /* ---- seeded numbers: the seed of a case is derived from what it is, and printed when it fails ---- */
@@ -204,7 +205,7 @@ typedef struct cell {
     ops_kind kind;
     int cases, fails, on_fallback;
     double worst; /* error / bound; infinite when a value is wrong that has to be exact */
-    char reason[32]; /* the first case that did not run on the device */
+    char reason[160]; /* the first case that did not run on the device */
 } cell;
 static cell cells[4096];
 static int n_cells;

@@ -65,7 +65,7 @@ static void select_case(const ops_row *op, ref_dtype t, ops_kind kind, const sha
     int64_t extent = s->dims[axis], none = 0;
     operand x = make(t, s->rank, s->dims, kind, ANY, axis);
     operand i = extent == 0 ? operand_of(REF_I32, ref_new(1, &none))
-                            : indices(index_rank == 2 && (!on_gpu || t == REF_I64) ? REF_I64 : REF_I32, index_rank, dims, kind, extent);
+                            : indices(index_rank == 2 && (!thrifty || t == REF_I64) ? REF_I64 : REF_I32, index_rank, dims, kind, extent);
     uses(&c, &x);
     uses(&c, &i);
     ref_array want = ref_index_select(&x.r, axis, &i.r);
@@ -99,13 +99,13 @@ static void run_select(const ops_row *op)
                 continue;
             const shape cube = {3, {3, 5, 7}}, *s = kind == EMPTY || kind == SIZE1 ? &kind_shapes[kind].of[0] : &cube;
             for (int axis = 0; axis < 3; axis++) {
-                if (on_gpu && (t != REF_F32 || kind % 2) && axis != 0)
+                if (thrifty && (t != REF_F32 || kind % 2) && axis != 0)
                     continue;
                 if (op->id == OP_GATHER)
                     gather_case(op, (ref_dtype)t, (ops_kind)kind, s, axis);
                 else
-                    for (int rank = axis == 0 && !on_gpu ? 0 : axis; rank <= axis; rank++)
-                        select_case(op, (ref_dtype)t, (ops_kind)kind, s, axis, on_gpu ? 1 + kind % 2 : rank);
+                    for (int rank = axis == 0 && !thrifty ? 0 : axis; rank <= axis; rank++)
+                        select_case(op, (ref_dtype)t, (ops_kind)kind, s, axis, thrifty ? 1 + kind % 2 : rank);
             }
         }
 }
@@ -168,12 +168,12 @@ static void run_joins(const ops_row *op)
                 continue;
             const shape cube = {3, {3, 5, 7}}, *s = kind == EMPTY || kind == SIZE1 ? &kind_shapes[kind].of[0] : &cube;
             for (int axis = 0; axis < 3; axis++) {
-                if (on_gpu && (t != REF_F32 || kind % 2) && axis != 2)
+                if (thrifty && (t != REF_F32 || kind % 2) && axis != 2)
                     continue;
                 if (op->id == OP_SLICE_UPDATE)
                     update_case(op, (ref_dtype)t, (ops_kind)kind, s, axis, axis % 2 == 0);
                 else
-                    for (int n = on_gpu ? 3 : 1; n <= (on_gpu ? 3 : 4); n++)
+                    for (int n = thrifty ? 3 : 1; n <= (thrifty ? 3 : 4); n++)
                         cat_case(op, (ref_dtype)t, (ops_kind)kind, s, axis, n);
             }
         }
@@ -212,7 +212,7 @@ static void run_topk(const ops_row *op)
             if (!runs(op, (ref_dtype)t, (ops_kind)kind))
                 continue;
             shape s = kind == EMPTY || kind == SIZE1 ? kind_shapes[kind].of[0] : (shape){3, {3, 5, 7}};
-            for (int64_t k = 0; k <= s.dims[s.rank - 1]; k += on_gpu ? 3 : 1)
+            for (int64_t k = 0; k <= s.dims[s.rank - 1]; k += thrifty ? 3 : 1)
                 topk_case(op, (ref_dtype)t, (ops_kind)kind, s, k);
         }
         if (!ref_is_float((ref_dtype)t) || !runs(op, (ref_dtype)t, SPECIALS))

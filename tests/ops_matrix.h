@@ -41,13 +41,13 @@ static void run_matmul(const ops_row *op)
     for (int t = REF_F32; t <= REF_F64; t++)
         for (int i = 0; i < N_MATMUL_SHAPES; i++) {
             ops_kind kind = i >= MATMUL_SIZE1 ? SIZE1 : i >= MATMUL_EMPTY ? EMPTY : CONTIGUOUS;
-            if (!on_gpu || t == REF_F32 || i % 4 == t)
+            if (!thrifty || t == REF_F32 || i % 4 == t)
                 matmul_case(op, (ref_dtype)t, (ref_dtype)t, kind, kind, matmul_shapes[i].a, matmul_shapes[i].b);
         }
     shape a = {3, {2, 33, 18}}, b = {3, {2, 18, 21}};
     for (int t = REF_F32; t <= REF_F64; t++)
         for (int kind = TRANSPOSED; kind <= OVERLAPPING; kind++) {
-            if (on_gpu && t != REF_F32 && kind % 3 != t)
+            if (thrifty && t != REF_F32 && kind % 3 != t)
                 continue;
             matmul_case(op, (ref_dtype)t, (ref_dtype)t, (ops_kind)kind, CONTIGUOUS, a, b);
             if (kind != OVERLAPPING) {
@@ -170,7 +170,7 @@ static void run_linear(const ops_row *op)
             plain_linear(op, (ref_dtype)t, (ref_dtype)t, kind, CONTIGUOUS, shapes[i], Ns[i], i % 6);
         }
         for (int kind = TRANSPOSED; kind <= OVERLAPPING; kind++) {
-            if (on_gpu && t != REF_F32 && kind % 3 != t)
+            if (thrifty && t != REF_F32 && kind % 3 != t)
                 continue;
             plain_linear(op, (ref_dtype)t, (ref_dtype)t, (ops_kind)kind, CONTIGUOUS, (shape){2, {9, 18}}, 21, kind);
             if (kind != OVERLAPPING)

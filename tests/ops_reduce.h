@@ -101,9 +101,9 @@ static void run_reduce(const ops_row *op)
                 continue;
             const shape *s = kind == EMPTY || kind == SIZE1 ? &kind_shapes[kind].of[0] : &cube;
             for (uint32_t mask = 1; mask < 8; mask++)
-                if (!on_gpu || (t == REF_F32 ? mask != 2 && mask != 6 : mask == 4))
+                if (!thrifty || (t == REF_F32 ? mask != 2 && mask != 6 : mask == 4))
                     reduce_case(op, (ref_dtype)t, (ops_kind)kind, s, mask, mask % 2);
-            if (!on_gpu && kind < EMPTY)
+            if (!thrifty && kind < EMPTY)
                 for (uint32_t mask = 5; mask < 16; mask += 5) /* axes apart, and all four */
                     reduce_case(op, (ref_dtype)t, (ops_kind)kind, &four, mask, mask == 10);
         }
@@ -193,7 +193,7 @@ static void run_row(const ops_row *op)
                 continue;
             const shape *s = kind == EMPTY || kind == SIZE1 ? &kind_shapes[kind].of[0] : &cube;
             for (int axis = 0; axis < 3; axis++)
-                if (!on_gpu || t == REF_F32 || axis == 2)
+                if (!thrifty || t == REF_F32 || axis == 2)
                     row_case(op, (ref_dtype)t, (ops_kind)kind, s, axis);
         }
         if (n_shapes(op, (ref_dtype)t, SPECIALS))

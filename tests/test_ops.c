@@ -6,6 +6,7 @@
  * within the row's bound, which is read from op.def. A row that no driver knows fails.
  *   WEFT_OPS_REPORT=path   writes the table of cells: op, dtype, view, cases, worst error / bound, where it ran
  *   WEFT_OPS_FILTER=name   runs the rows of that name alone
+ *   WEFT_TEST_LONG=1       all cases on software adapters too
  */
 #include "ops_indexed.h"
 
@@ -22,6 +23,7 @@ static int open_ctx(void **state)
     weft_ctx_device(ctx, &info);
     on_gpu = strcmp(info.kind, "cpu") != 0;
     flushes = on_gpu;
+    thrifty = strcmp(info.kind, "software") == 0 && !getenv("WEFT_TEST_LONG");
     filter = getenv("WEFT_OPS_FILTER");
     return 0;
 }
