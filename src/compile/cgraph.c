@@ -178,7 +178,7 @@ static void count_uses(wf_compile_state *s)
         t->uses++;
     }
     for (int32_t i = g->n - 1; i >= 0; i--)
-        if (g->nodes[i].uses)
+        if (g->nodes[i].uses && g->nodes[i].numel) /* what is empty reads nothing */
             for (int j = 0; j < g->nodes[i].n_in; j++)
                 g->nodes[g->nodes[i].src[j]].uses++;
 }

@@ -219,10 +219,19 @@ weft_status wf_lower(wf_compile_state *s)
         st = wf_fail_oom(sizeof *l->mem * (size_t)s->g.n);
         goto done;
     }
-    for (int32_t i = 0; i < s->g.n; i++)
-        if (l->caps->runs_wgsl && s->g.nodes[i].uses && s->g.nodes[i].materialised &&
-            wf_lower_value_bytes(l, i, i) > l->caps->max_binding_bytes)
+    for (int32_t i = 0; i < s->g.n; i++) {
+        if (!s->g.nodes[i].uses || !s->g.nodes[i].materialised)
+            continue;
+        uint64_t bytes = wf_lower_value_bytes(l, i, i);
+        if (bytes > l->caps->max_buffer_bytes && s->g.nodes[i].kind != WF_CK_LEAF) {
+            st = wf_fail(WEFT_E_OOM, "%s: a result of %llu bytes; the device's largest buffer is %llu",
+                         wf_op_table[s->g.nodes[i].op].name, (unsigned long long)bytes,
+                         (unsigned long long)l->caps->max_buffer_bytes);
+            goto done;
+        }
+        if (l->caps->runs_wgsl && bytes > l->caps->max_binding_bytes)
             s->g.window_bytes = l->caps->max_binding_bytes;
+    }
     WF_TRY_GOTO(st, number_leaves(l), done);
     for (int32_t i = 0; i < s->g.n; i++) {
         const wf_cnode *n = &s->g.nodes[i];

@@ -65,7 +65,7 @@ static weft_status launch_program(wf_lowering *l, const wf_launch *la, const wf_
     wf_program_desc desc = {.kind = la->kind, .label = la->row, .n_bind = la->n_bind, .row = la->row, .wgsl = la->wgsl.ptr};
     memcpy(desc.access, la->access, sizeof desc.access);
     if (la->kind == WF_PROGRAM_NAMED) {
-        wf_str_addf(&identity, "N%s|", la->row);
+        wf_str_addf(&identity, "N%s|%u|", la->row, la->n_bind);
         if (la->with_epilogue && epilogue) {
             desc.kir = epilogue;
             WF_TRY_GOTO(st, wf_kir_write(epilogue, &identity), done);

@@ -1,0 +1,38 @@
+/* device_context.h - the context of tests that run on the device WEFT_TEST_DEVICE names (default: cpu), with its
+ * limits lowered to WebGPU's least if WEFT_TEST_LIMITS is "low".
+ */
+#ifndef DEVICE_CONTEXT_H
+#define DEVICE_CONTEXT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "weft/weft.h"
+
+static inline weft_ctx_opts test_opts(void)
+{
+    const char *device = getenv("WEFT_TEST_DEVICE"), *limits = getenv("WEFT_TEST_LIMITS");
+    weft_ctx_opts o = {.device = device ? device : "cpu"};
+    if (limits && strcmp(limits, "low") == 0) { /* the limits every WebGPU device has */
+        o.max_binding_bytes = 128u << 20;
+        o.max_storage_buffers = 8;
+        o.max_workgroup_invocations = 256;
+        o.max_workgroup_bytes = 16384;
+    }
+    return o;
+}
+
+static inline weft_ctx *open_test_ctx(void)
+{
+    weft_ctx_opts o = test_opts();
+    weft_ctx *c = NULL;
+    if (weft_ctx_open(&o, &c) != WEFT_OK)
+        print_message("%s\n", weft_error_message());
+    return c;
+}
+
+#endif
