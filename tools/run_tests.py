@@ -28,6 +28,8 @@ PLAN = [
     ("test_ops", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 900),
     ("test_hal_conformance", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
+    ("test_async", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_session", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
 ]
 # Programs that open webgpu themselves.
 NEEDS = {"test_webgpu_device": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
@@ -36,6 +38,7 @@ PYTHON = [
     ("tests/test_tree.py", {}, "", False, 300),
     ("tests/test_cli.py", {"WEFT_TEST_DEVICES": "cpu"}, "", False, 600),
     ("tests/test_cli.py", {"WEFT_TEST_DEVICES": "webgpu"}, "webgpu", False, 900),
+    ("tests/test_embed.py", {}, "", False, 600),
     ("tests/test_lint.py", {}, "tint", False, 300),
     ("tests/test_dawn.py", {}, "tint", False, 600),
     ("tests/test_fuzz.py", {}, "clang", False, 300),
