@@ -114,7 +114,7 @@ static void embed_in_parts(int64_t rows, int64_t width, uint64_t binding)
 
 TEST(a_table_larger_than_a_binding_is_read_in_parts)
 {
-    embed_in_parts(5000, 96, 256 * 1024);
+    embed_in_parts(5000, 96, 512 * 1024);
 }
 
 TEST(an_embedding_of_151936_by_1024_fits_under_a_binding_of_128_mib)

@@ -6,21 +6,19 @@
  * within the row's bound, which is read from op.def. A row that no driver knows fails.
  *   WEFT_OPS_REPORT=path   writes the table of cells: op, dtype, view, cases, worst error / bound, where it ran
  *   WEFT_OPS_FILTER=name   runs the rows of that name alone
+ *   WEFT_TEST_LIMITS=low  with the limits every WebGPU device has
  *   WEFT_TEST_LONG=1       all cases on software adapters too
  */
+#include "device_context.h"
 #include "ops_indexed.h"
 
 static int open_ctx(void **state)
 {
     (void)state;
-    const char *device = getenv("WEFT_TEST_DEVICE");
-    weft_ctx_opts opts = {.device = device ? device : "cpu"};
-    if (weft_ctx_open(&opts, &ctx) != WEFT_OK) {
-        print_message("%s\n", weft_error_message());
-        return -1;
-    }
     weft_device_info info;
-    weft_ctx_device(ctx, &info);
+    ctx = open_test_ctx();
+    if (!ctx || weft_ctx_device(ctx, &info) != WEFT_OK)
+        return -1;
     on_gpu = strcmp(info.kind, "cpu") != 0;
     flushes = on_gpu;
     thrifty = strcmp(info.kind, "software") == 0 && !getenv("WEFT_TEST_LONG");
