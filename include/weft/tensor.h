@@ -23,7 +23,8 @@ typedef struct weft_scope weft_scope;
 
 /* ---- scopes ---- */
 
-/* Begin a scope on this thread. End it with weft_scope_end, innermost first; NULL is a no-op there. */
+/* Begin a scope on this thread. End it with weft_scope_end, innermost first; NULL is a no-op there.
+ * NULL when memory is out: new handles would then belong to the enclosing scope or the caller. */
 WEFT_API weft_scope *weft_scope_begin(weft_ctx *ctx);
 WEFT_API void weft_scope_end(weft_scope *scope);
 

@@ -202,6 +202,8 @@ static weft_status once(const bench_state *s, double *seconds)
     weft_tensor *out[MAX_OUT];
     double start = cli_now();
     weft_scope *scope = weft_scope_begin(s->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     int n = s->c->record(s, out);
     for (int i = 0; i < n; i++)
         weft_keep(out[i]);
@@ -220,6 +222,8 @@ static weft_status time_case(const bench_case *c, weft_ctx *ctx, bench_row *row)
     bench_state s = {.ctx = ctx, .c = c};
     double seconds = 0, spent = 0, work = c->work(c);
     weft_scope *scope = weft_scope_begin(ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     c->setup(&s);
     weft_scope_end(scope);
     weft_status st = WEFT_OK;

@@ -89,6 +89,8 @@ static weft_status step_and_choose(picker *p, const int32_t *ids, int64_t n, int
 {
     weft_tensor *logits = NULL;
     weft_scope *scope = weft_scope_begin(p->s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = mdl_step_record(p->s, ids, n, MDL_WANT_LAST, &logits);
     if (st == WEFT_OK)
         picker_record(p, logits);
@@ -206,6 +208,8 @@ static weft_status score_chunk(weft_session *s, const int32_t *ids, int64_t n, i
     weft_tensor *logits = NULL, *outs[2];
     int n_outs = 0;
     weft_scope *scope = weft_scope_begin(ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = mdl_step_record(s, ids, n, MDL_WANT_ALL, &logits);
     if (st == WEFT_OK && n_targets > 0) {
         const int64_t shape[2] = {n_targets, 1};

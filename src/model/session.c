@@ -25,6 +25,8 @@ weft_status mdl_caches_create(weft_session *s, weft_tensor **kv)
     const mdl_config *c = &s->model->config;
     const int64_t shape[4] = {1, c->n_kv_heads, s->capacity, c->head_dim};
     weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     for (int i = 0; i < n_caches(s); i++)
         kv[i] = weft_keep(weft_zeros(s->model->ctx, s->kv_dtype, 4, shape));
     weft_scope_end(scope);
@@ -181,6 +183,8 @@ weft_status mdl_step_commit(weft_session *s, const int32_t *ids, int64_t n, weft
 static weft_status run_cache_only(weft_session *s, const int32_t *ids, int64_t n)
 {
     weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = mdl_step_record(s, ids, n, MDL_WANT_CACHE, NULL);
     weft_scope_end(scope);
     return st == WEFT_OK ? mdl_step_commit(s, ids, n, NULL, 0) : st;
@@ -242,6 +246,8 @@ static weft_status run_logits(weft_session *s, const int32_t *ids, int64_t n, md
 {
     weft_tensor *logits = NULL;
     weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = mdl_step_record(s, ids, n, want, &logits);
     if (st == WEFT_OK)
         weft_keep(logits);
@@ -271,6 +277,17 @@ static weft_status hand_over(weft_tensor *kept, weft_tensor **out)
     return st;
 }
 
+/* *out may be set on failure too. */
+static weft_status join_rows(weft_session *s, weft_tensor *const *parts, int n, weft_tensor **out)
+{
+    weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
+    *out = weft_keep(weft_cat(parts, n, 0));
+    weft_scope_end(scope);
+    return weft_eval(out, 1);
+}
+
 static weft_status step_all(weft_session *s, const int32_t *ids, int64_t n, weft_tensor **out)
 {
     int64_t n_chunks = (n + MDL_CHUNK - 1) / MDL_CHUNK, k = 0;
@@ -282,10 +299,7 @@ static weft_status step_all(weft_session *s, const int32_t *ids, int64_t n, weft
         whole = parts[0];
         parts[0] = NULL;
     } else if (st == WEFT_OK) {
-        weft_scope *scope = weft_scope_begin(s->model->ctx);
-        whole = weft_keep(weft_cat(parts, (int)n_chunks, 0));
-        weft_scope_end(scope);
-        st = weft_eval(&whole, 1);
+        st = join_rows(s, parts, (int)n_chunks, &whole);
     }
     for (int64_t i = 0; parts && i < n_chunks; i++)
         weft_tensor_release(parts[i]);

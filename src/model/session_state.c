@@ -30,6 +30,8 @@ static uint64_t state_bytes(const weft_session *s, weft_dtype dtype, uint64_t le
 static weft_status read_cache(weft_session *s, weft_tensor *cache, void *dst)
 {
     weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = weft_read(weft_slice(cache, 2, 0, s->length, 1), dst, cache_bytes(s, s->kv_dtype, s->length));
     weft_scope_end(scope);
     return st;
@@ -41,6 +43,8 @@ static weft_status refresh(weft_session *s)
         return WEFT_OK;
     /* Recording a step rebuilds; the step itself is dropped. */
     weft_scope *scope = weft_scope_begin(s->model->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = mdl_step_record(s, s->history, 1, MDL_WANT_CACHE, NULL);
     weft_scope_end(scope);
     mdl_step_abort(s);
@@ -112,6 +116,8 @@ static weft_status fill_cache(weft_session *s, weft_tensor **cache, weft_dtype d
     const mdl_config *c = &s->model->config;
     weft_ctx *ctx = s->model->ctx;
     weft_scope *scope = weft_scope_begin(ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_tensor *src = weft_tensor_from(ctx, dtype, 4, (const int64_t[]){1, c->n_kv_heads, length, c->head_dim}, rows);
     if (dtype != s->kv_dtype)
         src = weft_cast(src, s->kv_dtype);

@@ -118,6 +118,8 @@ static weft_status load_one(loader *l, const mdl_tensor_name *row, int layer, we
         return WEFT_OK; /* the configuration says the embedding is meant */
     MDL_TRY(check_shape(l, row, &t));
     weft_scope *scope = weft_scope_begin(l->m->ctx);
+    if (!scope)
+        return WEFT_E_OOM;
     weft_status st = upload(l, row, &t, out);
     weft_scope_end(scope);
     if (st != WEFT_OK)
