@@ -21,7 +21,7 @@ PACKAGES = ["wgpudawn==0.32.0.4", "cffi"]
 ABSENT = 77
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("WEFT_BUILD_DIR") or os.path.join(ROOT, "build")
-VENV = os.path.join(BUILD, "venv-dawn")
+VENV = os.path.join(BUILD, "venv")
 
 
 def absent(why):
@@ -68,6 +68,13 @@ def export_dawn():
     return dawn
 
 
+def offer_swiftshader():
+    """Add SwiftShader to the system's Vulkan drivers when the build folder has it: Dawn refuses lavapipe."""
+    driver = os.path.join(BUILD, "swiftshader", "vk_swiftshader_icd.json")
+    if os.path.exists(driver):
+        os.environ.setdefault("VK_ADD_DRIVER_FILES", os.path.abspath(driver))
+
+
 def call_main(path, name, args):
     try:
         program = ctypes.CDLL(path)
@@ -93,6 +100,7 @@ def main():
             return 2
         path = name = args[1]
         args = args[2:]
+    offer_swiftshader()
     dawn = export_dawn()
     code = call_main(os.path.abspath(path), name, args)
     sys.stdout.flush()

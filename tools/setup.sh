@@ -6,6 +6,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 mkdir -p build
 
+root=""
+[ "$(id -u)" = 0 ] || root="sudo"
 need=""
 want() { # want PACKAGE TEST...: install PACKAGE when TEST fails
     package=$1
@@ -16,6 +18,7 @@ header() { echo "#include <$1>" | cc -E - ; }
 library() { ldconfig -p 2>/dev/null | grep -q "$1" || /sbin/ldconfig -p 2>/dev/null | grep -q "$1"; }
 
 want gcc cc --version
+want g++ c++ --version
 want cmake cmake --version
 want ninja-build ninja --version
 want pkg-config pkg-config --version
@@ -31,23 +34,22 @@ want clang clang --version
 want libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
 
 if [ -n "$need" ]; then
-    root=""
-    [ "$(id -u)" = 0 ] || root="sudo"
     if ! command -v apt-get >/dev/null; then
         echo "setup: this system has no apt-get; install by hand the equivalents of:$need" >&2
     else
         echo "setup: installing$need"
         $root apt-get update -qq >build/apt.log 2>&1
         # One by one after a failure of the whole line, so that one missing package does not cost the rest.
-        if ! DEBIAN_FRONTEND=noninteractive $root apt-get install -y --no-install-recommends $need >>build/apt.log 2>&1; then
+        if ! $root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $need >>build/apt.log 2>&1; then
             for package in $need; do
-                DEBIAN_FRONTEND=noninteractive $root apt-get install -y --no-install-recommends "$package" >>build/apt.log 2>&1 ||
+                $root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$package" >>build/apt.log 2>&1 ||
                     echo "setup: $package could not be installed (build/apt.log)" >&2
             done
         fi
     fi
 fi
 
+SUDO=$root sh tools/setup_swiftshader.sh build
 python3 tools/setup_venv.py build
 python=build/venv/bin/python3
 [ -x $python ] || python=python3
