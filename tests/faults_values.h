@@ -46,6 +46,28 @@ TEST(a_view_of_a_result_reads_the_right_elements)
     EXPECT(weft_reshape(y, DIMS(12)), 0, 0, 8, 16, 2, 10, 18, 4, 12, 20, 6, 14, 22);
 }
 
+/* Leading axes that no stride joins: the kernels of products and of top-k walk only a few. */
+TEST(products_take_any_strides_of_seven_axes)
+{
+    weft_tensor *x = weft_reshape(weft_arange(ctx, WEFT_DTYPE_F32, 64 * 64, 0, 1), DIMS(2, 2, 2, 2, 2, 2, 64));
+    weft_tensor *y = weft_permute(x, (int[]){5, 4, 3, 2, 1, 0, 6}), *rows = weft_sum(weft_contiguous(y), (int[]){6}, 1, false);
+    weft_tensor *w = weft_full(ctx, WEFT_DTYPE_F32, DIMS(2, 64), 1), *at_most;
+    weft_tensor *l = weft_linear(y, w, NULL), *m = weft_matmul(y, weft_transpose(w, 0, 1));
+    EXPECT(weft_max(weft_abs(weft_sub(weft_slice(l, -1, 0, 1, 1), weft_unsqueeze(rows, -1))), NULL, 0, false), 0, 0);
+    EXPECT(weft_max(weft_abs(weft_sub(l, m)), NULL, 0, false), 0, 0);
+    EXPECT(weft_max(weft_abs(weft_sub(weft_topk(y, 1, &at_most), weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, 63))), NULL, 0, false), 0, 0);
+    EXPECT(weft_max(weft_sub(at_most, weft_max(y, (int[]){6}, 1, true)), NULL, 0, false), 0, 0);
+    uint8_t blocks[2 * 34 * 2] = {0}; /* q8_0, every weight 1 */
+    for (int b = 0; b < 4; b++) {
+        blocks[34 * b + 1] = 0x3c;
+        memset(blocks + 34 * b + 2, 1, 32);
+    }
+    weft_tensor *q = weft_linear(y, weft_tensor_from(ctx, WEFT_DTYPE_Q8_0, DIMS(2, 64), blocks), NULL);
+    weft_stats before = stats();
+    EXPECT(weft_max(weft_abs(weft_sub(q, l)), NULL, 0, false), 0, 0);
+    assert_int_equal(stats().fallbacks, before.fallbacks);
+}
+
 /* ---- empty and rank 0 ---- */
 TEST(empty_tensors_have_the_values_mathematics_gives_them)
 {
@@ -298,6 +320,7 @@ TEST(constants_in_kernels_keep_all_their_digits)
         cmocka_unit_test(a_transposed_operand_multiplies_like_its_copy),                                                  \
         cmocka_unit_test(writing_over_an_overlapping_view_reads_the_old_values),                                          \
         cmocka_unit_test(a_view_of_a_result_reads_the_right_elements),                                                    \
+        cmocka_unit_test(products_take_any_strides_of_seven_axes),                                                        \
         cmocka_unit_test(empty_tensors_have_the_values_mathematics_gives_them),                                           \
         cmocka_unit_test(the_extreme_of_an_empty_axis_is_an_error), cmocka_unit_test(nothing_empty_reaches_the_device),   \
         cmocka_unit_test(rank_0_goes_through_every_kind_of_op), cmocka_unit_test(nan_and_infinity_pass_as_ieee_754_says), \

@@ -237,7 +237,6 @@ typedef struct op_case {
 
 static int n_failed;         /* of the row under test */
 static int case_number;      /* of the row under test */
-static const char *filter;   /* WEFT_OPS_CASE: the seed of the only case to run */
 
 static op_case begin(const ops_row *op, ref_dtype dtype, ops_kind kind)
 {

@@ -226,7 +226,7 @@ static void promotion_cases(const ops_row *op, const pointwise *p)
     }
 }
 
-static void run_pointwise(const ops_row *op)
+static inline void run_pointwise(const ops_row *op)
 {
     const pointwise *p = &pointwise_rows[op->id];
     if (!ref_pointwise(op->name) || (!p->one && !p->two))
@@ -261,7 +261,7 @@ static void where_case(const ops_row *op, ref_dtype t, ops_kind kind, const shap
     end(&c);
 }
 
-static void run_where(const ops_row *op)
+static inline void run_where(const ops_row *op)
 {
     for (int t = REF_F32; t <= REF_BOOL; t++)
         for (int kind = 0; kind < SPECIALS; kind++) {
@@ -284,7 +284,7 @@ static void check_cast(op_case *c, weft_tensor *y, const operand *x, ref_dtype t
     check(c, y, to, &want, &bound, flushes ? &other : NULL);
 }
 
-static void run_cast(const ops_row *op)
+static inline void run_cast(const ops_row *op)
 {
     for (int from = REF_F32; from <= REF_BOOL; from++)
         for (int to = REF_F32; to <= REF_BOOL; to++)
@@ -302,7 +302,7 @@ static void run_cast(const ops_row *op)
             }
 }
 
-static void run_copy(const ops_row *op)
+static inline void run_copy(const ops_row *op)
 {
     for (int t = REF_F32; t <= REF_BOOL; t++)
         for (int kind = 0; kind < SPECIALS; kind++) {
@@ -321,7 +321,7 @@ static void run_copy(const ops_row *op)
         }
 }
 
-static void run_full(const ops_row *op)
+static inline void run_full(const ops_row *op)
 {
     static const double values[] = {0, -0.0, 1, 2.5, -3, 100, INFINITY, -INFINITY, NAN, 1e-40, 1e300};
     for (int t = REF_F32; t <= REF_BOOL; t++)

@@ -12,6 +12,8 @@
 #include "device_context.h"
 #include "ops_indexed.h"
 
+static const char *filter;
+
 static int open_ctx(void **state)
 {
     (void)state;

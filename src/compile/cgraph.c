@@ -45,6 +45,15 @@ static bool same_node(const wf_cnode *a, const wf_cnode *b)
     return true;
 }
 
+/* The slot of an equal node, or the empty one where `c` belongs. */
+static int32_t *find_slot(const wf_compile_state *s, const vn_table *vn, const wf_cnode *c)
+{
+    size_t at = hash_node(c).lo & vn->mask;
+    while (vn->slot[at] >= 0 && !same_node(&s->g.nodes[vn->slot[at]], c))
+        at = (at + 1) & vn->mask;
+    return &vn->slot[at];
+}
+
 /* A product's operand that is a cast to f32 of stored 16-bit or 32-bit floats is read as stored: the
  * kernels convert on load. */
 static void bypass_cast(wf_compile_state *s, wf_value *in, int32_t *src)
@@ -75,6 +84,80 @@ static weft_status copy_inputs(wf_compile_state *s, wf_cnode *c, const wf_node *
     c->in = in;
     c->src = src;
     c->n_in = node->n_in;
+    return WEFT_OK;
+}
+
+/* ---- operands with many leading axes ---- */
+
+/* The runs of leading axes that are one axis in both views, all but the last `inner`. */
+static int leading_runs(const wf_view *a, const wf_view *b, int inner)
+{
+    int runs = 0, last = -1;
+    for (int d = 0; d < a->rank - inner; d++) {
+        if (a->shape[d] == 1)
+            continue;
+        if (last < 0 || a->strides[last] != a->strides[d] * a->shape[d] || b->strides[last] != b->strides[d] * b->shape[d])
+            runs++;
+        last = d;
+    }
+    return runs;
+}
+
+/* The named kernels walk a few leading axes (block-type rows on a GPU: one). */
+static bool is_scattered(const wf_compile_state *s, const wf_cnode *c)
+{
+    if (c->op == WF_OP_MATMUL)
+        return leading_runs(&c->in[0].view, &c->in[1].view, 2) > 3;
+    if (c->op == WF_OP_TOPK)
+        return leading_runs(&c->in[0].view, &c->in[0].view, 1) > 3;
+    if (c->op != WF_OP_LINEAR)
+        return false;
+    bool one = s->env->dev->caps.runs_wgsl && s->g.nodes[c->src[1]].dtype >= WEFT_DTYPE_Q8_0;
+    return leading_runs(&c->in[0].view, &c->in[0].view, 1) > (one ? 1 : 4);
+}
+
+/* Operands that a kernel cannot walk are copied row-major before it. *c moves behind the copies. */
+static weft_status straighten(wf_compile_state *s, const vn_table *vn, wf_cnode **c)
+{
+    if ((*c)->numel == 0 || !is_scattered(s, *c))
+        return WEFT_OK;
+    wf_cnode user = **c;
+    int n = user.op == WF_OP_MATMUL ? 2 : 1;
+    wf_value *user_in = wf_arena_alloc(&s->scratch, sizeof *user_in * user.n_in);
+    int32_t *user_src = wf_arena_alloc(&s->scratch, sizeof *user_src * user.n_in);
+    if (!user_in || !user_src)
+        return wf_fail_oom(sizeof *user_in * user.n_in);
+    memcpy(user_in, user.in, sizeof *user_in * user.n_in);
+    memcpy(user_src, user.src, sizeof *user_src * user.n_in);
+    for (int i = 0; i < n; i++) {
+        const wf_view *v = &user.in[i].view;
+        wf_view whole;
+        if (wf_view_is_contiguous(v))
+            continue;
+        WF_TRY(wf_view_contiguous(wf_op_table[user.op].name, v->rank, v->shape, &whole));
+        wf_value *in = wf_arena_alloc(&s->scratch, sizeof *in);
+        int32_t *src = wf_arena_alloc(&s->scratch, sizeof *src);
+        if (!in || !src)
+            return wf_fail_oom(sizeof *in);
+        *in = user.in[i];
+        *src = user.src[i];
+        wf_cnode copy = {.op = WF_OP_COPY, .dtype = s->g.nodes[*src].dtype, .kind = WF_CK_COMPUTE, .rank = v->rank,
+                         .numel = wf_view_numel(v), .node = user.node, .in = in, .src = src, .n_in = 1};
+        copy.group = copy.anchor = copy.step_word = -1;
+        memcpy(copy.shape, whole.shape, sizeof copy.shape);
+        int32_t *slot = find_slot(s, vn, &copy);
+        if (*slot < 0) {
+            *slot = s->g.n;
+            s->order_of[s->g.n] = user.node->topo;
+            s->g.nodes[s->g.n++] = copy;
+        }
+        user_in[i] = (wf_value){NULL, whole};
+        user_src[i] = *slot;
+    }
+    user.in = user_in;
+    user.src = user_src;
+    *c = &s->g.nodes[s->g.n];
+    **c = user;
     return WEFT_OK;
 }
 
@@ -186,7 +269,7 @@ static void count_uses(wf_compile_state *s)
 weft_status wf_cgraph_build(wf_compile_state *s)
 {
     size_t capacity = 16;
-    size_t room = 2 * (size_t)s->n_order; /* a long reduction becomes two nodes */
+    size_t room = 3 * (size_t)s->n_order; /* a long reduction becomes two nodes, a product may get two copies */
     while (capacity < room)
         capacity *= 2;
     vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};
@@ -220,18 +303,15 @@ weft_status wf_cgraph_build(wf_compile_state *s)
         } else if (c->kind != WF_CK_SCALAR) {
             if (node->n_in)
                 WF_TRY(copy_inputs(s, c, node));
-            size_t at = hash_node(c).lo & vn.mask;
-            int32_t same = -1;
-            for (; vn.slot[at] >= 0 && same < 0; at = (at + 1) & vn.mask)
-                if (same_node(&s->g.nodes[vn.slot[at]], c))
-                    same = vn.slot[at];
-            if (same >= 0) {
-                s->canon[i] = same;
+            WF_TRY(straighten(s, &vn, &c));
+            int32_t *slot = find_slot(s, &vn, c);
+            if (*slot >= 0) {
+                s->canon[i] = *slot;
                 continue;
             }
             if (wf_op_table[c->op].klass == WF_CLASS_REDUCE)
                 WF_TRY(split_reduction(s, c));
-            vn.slot[at] = s->g.n;
+            *slot = s->g.n;
         }
         s->order_of[s->g.n] = i;
         s->canon[i] = s->g.n++;
