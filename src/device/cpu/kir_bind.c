@@ -10,8 +10,12 @@
 
 enum {
     SHORT_AXIS = 256,     /* below this many columns a second axis joins the tile */
-    TRANSPOSE_TILE = 32,
+    TRANSPOSE_TILE = 16,  /* columns of a transposing tile: whole cache lines both ways */
     FEW_INNER = 8,        /* rows this short are folded across, many rows at a time */
+    FEW_OUTER = 8,        /* outer tiles below which rows are cut for threads, */
+    CHUNK_ELEMS = 65536,  /* into pieces of at least this many elements, */
+    CHUNK_ROWS = 128,     /* and this many times the accumulator's, */
+    MAX_CHUNKS = 64,      /* at most this many */
     STREAM_BYTES = 16 << 20 /* outputs from here on would only push others out of the last-level cache */
 };
 
@@ -152,7 +156,7 @@ static void choose_rows(kx_run *x, int q)
     const wf_kir *k = x->k;
     x->q = q;
     if (x->extent[q] >= SHORT_AXIS) {
-        set_tile(x, -1, q, 1, even_part(x->extent[q], KX_BLOCK));
+        set_tile(x, -1, q, 1, even_part(x->extent[q], x->kernel->bare_rows ? KX_BLOCK_ROW_BARE : KX_BLOCK_ROW));
         return;
     }
     int p = longest_axis(x, k->n_outer, x->n_axes, q);
@@ -172,10 +176,7 @@ static void choose_cols(kx_run *x, int q, int64_t n_inner_points)
         join_rows(x, p, KX_BLOCK);
         return;
     }
-    int64_t most = KX_BLOCK_COLS;
-    if (x->kernel->n_row_stages > 1) /* walked several times: narrow strips stay in cache and give threads work */
-        most = WF_MAX(WF_MIN(x->extent[q] / 32, KX_BLOCK), 128);
-    set_tile(x, -1, q, 1, even_part(x->extent[q], most));
+    set_tile(x, -1, q, 1, even_part(x->extent[q], KX_BLOCK_COLS));
 }
 
 static void choose(kx_run *x)
@@ -209,7 +210,8 @@ static void make_space(const kx_run *x, int first, int end, kx_space *s)
             if (turn != pass || x->extent[a] == 1)
                 continue;
             s->axis[s->n] = (uint8_t)a;
-            s->step[s->n] = turn == 2 ? x->tile_cols : turn == 1 ? x->tile_rows : 1;
+            int64_t cols = x->walk_cols ? x->walk_cols : x->tile_cols;
+            s->step[s->n] = a == x->q ? cols : a == x->p ? x->tile_rows : 1;
             s->count[s->n] = (x->extent[a] + s->step[s->n] - 1) / s->step[s->n];
             if (!wf_mul_i64(s->total, s->count[s->n], &s->total))
                 s->total = INT64_MAX / 2;
@@ -229,7 +231,7 @@ static void layout(kx_run *x)
         x->position[a] = weight;
         weight *= x->extent[a];
     }
-    x->block_elems = x->lite ? KX_LITE_BLOCK : x->tile_rows * x->tile_cols;
+    x->block_elems = x->tile_rows * x->tile_cols;
     x->acc_elems = ((x->outer_class & KX_P) ? x->tile_rows : 1) * ((x->outer_class & KX_Q) ? x->tile_cols : 1);
     x->slot_bytes = wf_align_up((uint64_t)x->block_elems * (uint64_t)x->kernel->slot_esize, 64);
     if (x->slot_bytes % 4096 == 0)
@@ -436,7 +438,11 @@ static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *
     x->size = run->size + bind_base;
     x->statics = run->statics + static_base;
     x->n_axes = k->n_outer + k->n_inner;
-    x->lite = false;
+    x->walk_cols = x->chunks = x->n_keep = 0;
+    memset(x->walk, 0, sizeof x->walk);
+    memset(x->keep, 0, k->n_instr);
+    memset(x->reuse, 0, k->n_instr);
+    memset(x->dead, 0, k->n_instr);
     x->points = 1;
     for (int a = 0; a < x->n_axes; a++) {
         x->extent[a] = WF_MAX(x->statics[k->extent_slot + a], 0);
@@ -445,17 +451,112 @@ static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *
     }
 }
 
+/* ---- walking, and values kept for a row ---- */
+
+static void choose_walks(kx_run *x)
+{
+    const wf_kir *k = x->k;
+    if (k->n_inner == 0) {
+        if (k->n_stages != 1 || x->q < 0 || x->extent[x->q] < 4 * KX_BLOCK_WALK || !wf_kx_walk_fits(x, 0))
+            return;
+        x->walk[0] = true;
+        x->tile_cols = KX_BLOCK_WALK;
+        int64_t parts = (x->extent[x->q] + KX_WALK_COLS - 1) / KX_WALK_COLS;
+        x->walk_cols = (int64_t)wf_align_up((uint64_t)((x->extent[x->q] + parts - 1) / parts), KX_BLOCK_WALK);
+        layout(x);
+        return;
+    }
+    for (int s = 0; s < k->n_stages; s++)
+        x->walk[s] = k->stages[s].kind != WF_KSTAGE_OUTER && wf_kx_walk_fits(x, s);
+}
+
+/* 0: no cut. From sizes only, so that sums do not depend on the number of threads. */
+static int64_t count_chunks(const kx_run *x)
+{
+    if (x->inner.n == 0 || x->outer.total >= FEW_OUTER)
+        return 0;
+    int64_t piece = WF_MAX(CHUNK_ELEMS, CHUNK_ROWS * x->acc_elems);
+    int64_t chunks = x->points / WF_MAX(x->outer.total, 1) / piece;
+    chunks = WF_MIN(WF_MIN(chunks, x->inner.total), MAX_CHUNKS);
+    return chunks >= 2 ? chunks : 0;
+}
+
+/* Is i computed like its twin, static words included? `root` is the first instruction that computes the same,
+ * for those before i. */
+static bool same_as_twin(const kx_run *x, const int16_t *root, int i)
+{
+    int j = x->kernel->twin[i];
+    if (j < 0)
+        return false;
+    const wf_kinstr *a = &x->k->instr[i], *b = &x->k->instr[j];
+    size_t words = a->op == WF_KOP_AFFINE ? (size_t)x->n_axes + 1 : a->op == WF_KOP_STATIC || a->op == WF_KOP_STEP ? 1 : 0;
+    if (words && memcmp(x->statics + a->slot, x->statics + b->slot, words * 4) != 0)
+        return false;
+    const int16_t oa[3] = {a->a, a->b, a->c}, ob[3] = {b->a, b->b, b->c};
+    for (int o = 0; o < wf_kop_operands[a->op]; o++)
+        if (root[oa[o]] != root[ob[o]])
+            return false;
+    return true;
+}
+
+/* Marks the row values of a stage that only led to a reused one. */
+static void mark_dead(kx_run *x, int stage)
+{
+    const wf_kstage *st = &x->k->stages[stage];
+    bool live[WF_KIR_MAX_INSTR];
+    memset(live + st->first, 0, st->count);
+    for (int a = 0; a < st->n_acc; a++)
+        live[st->acc[a].value] = true;
+    for (int i = st->first + st->count - 1; i >= st->first; i--) {
+        const wf_kinstr *in = &x->k->instr[i];
+        live[i] |= in->op == WF_KOP_STORE || in->op == WF_KOP_CHECK;
+        x->dead[i] = !live[i];
+        if (!live[i] || x->reuse[i])
+            continue;
+        const int16_t operand[3] = {in->a, in->b, in->c};
+        for (int o = 0; o < wf_kop_operands[in->op]; o++)
+            live[operand[o]] = true;
+    }
+}
+
+/* A costly value that a later stage computes again (the exponentials of a softmax) is kept for the row where
+ * it fits the cache. One a stage: the last, which the others usually lead to. */
+static void choose_keeps(kx_run *x)
+{
+    const wf_kir *k = x->k;
+    if (!x->kernel->has_twins || x->chunks || (uint64_t)x->inner.total * x->slot_bytes > KX_KEEP_BYTES)
+        return;
+    int16_t root[WF_KIR_MAX_INSTR];
+    for (int s = 0; s < k->n_stages; s++) {
+        int found = -1;
+        for (int i = k->stages[s].first; i < k->stages[s].first + k->stages[s].count; i++) {
+            int j = x->kernel->twin[i];
+            bool same = same_as_twin(x, root, i);
+            root[i] = same ? root[j] : (int16_t)i;
+            if (same && wf_kx_costly(x->kernel, i) && x->val[i].cls == x->tile_class && x->tile_class != KX_S &&
+                x->val[i].level == 2 && x->walk[s] && x->walk[x->kernel->info[j].stage])
+                found = i;
+        }
+        if (found < 0)
+            continue;
+        int j = x->kernel->twin[found];
+        if (!x->keep[j])
+            x->keep[j] = (uint8_t)++x->n_keep;
+        x->reuse[found] = x->keep[j];
+        mark_dead(x, s);
+    }
+    x->ws_bytes += (size_t)x->n_keep * (size_t)x->inner.total * x->slot_bytes;
+}
+
 void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
 {
     bind_head(x, kernel, run, 0, 0);
     choose(x);
     layout(x);
     bind_steps(x);
-    x->lite = wf_kx_lite_fits(x);
-    if (x->lite) {
-        set_tile(x, -1, x->q, 1, even_part(x->extent[x->q], KX_LITE_COLS));
-        layout(x);
-    }
+    choose_walks(x);
+    x->chunks = count_chunks(x);
+    choose_keeps(x);
 }
 
 void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,

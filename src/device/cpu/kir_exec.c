@@ -8,9 +8,6 @@
 
 enum {
     SERIAL_WORK = 32768,   /* instructions x elements below which threads cost more than they give */
-    FEW_OUTER = 8,         /* outer tiles below which rows are cut */
-    CHUNK_ELEMS = 32768,   /* of a row in a chunk, at least */
-    MAX_CHUNKS = 64,
     PARTS_PER_THREAD = 4,
     STACK_BYTES = 16384,   /* work space up to this lies on the stack */
     CANCEL_EVERY = 64      /* tiles between looks at the cancel flag */
@@ -54,6 +51,7 @@ static void start(kx_ctx *c, const kx_run *x, char *ws)
     c->x = x;
     c->ws = ws;
     c->stores = true;
+    c->kept = true;
     c->in = NULL;
     memset(c->coord, 0, sizeof c->coord);
     wf_kx_dims(c);
@@ -69,22 +67,44 @@ static void finish(void)
 #endif
 }
 
+/* Tiles along one axis from c->coord to `end`; `tile` is the number of the first. */
+static void run_along(kx_ctx *c, int stage, int axis, int64_t step, int64_t end, int64_t tile)
+{
+    const kx_run *x = c->x;
+    uint8_t kind = x->k->stages[stage].kind;
+    wf_kx_dims(c);
+    if (x->walk[stage] && (c->kept || !x->n_keep) && wf_kx_walk(c, stage, axis, step, end, tile))
+        return;
+    c->kept = false; /* steps keep nothing, so later stages of this row cannot use what was kept */
+    for (int64_t at = axis < 0 ? 0 : c->coord[axis]; at < end; at += step) {
+        if (axis >= 0)
+            c->coord[axis] = at;
+        wf_kx_dims(c);
+        wf_kx_steps(c, stage, kind == WF_KSTAGE_OUTER ? 1 : 2);
+        if (kind == WF_KSTAGE_REDUCE)
+            wf_kx_acc_fold(c, stage);
+    }
+}
+
 /* Inner tiles first .. end-1 of a REDUCE or MAP stage. */
 static void walk_inner(kx_ctx *c, int stage, int64_t first, int64_t end)
 {
     const kx_run *x = c->x;
-    bool fold = x->k->stages[stage].kind == WF_KSTAGE_REDUCE;
+    const kx_space *s = &x->inner;
     if (first >= end)
         return;
-    seek(c, &x->inner, first);
-    for (int64_t t = first; t < end; t++) {
-        if (t % CANCEL_EVERY == 0 && cancelled(x))
+    seek(c, s, first);
+    for (int64_t t = first, n; t < end && !cancelled(x); t += n) {
+        if (s->n == 0) {
+            run_along(c, stage, -1, 1, 1, t);
             break;
-        wf_kx_dims(c);
-        wf_kx_steps(c, stage, 2);
-        if (fold)
-            wf_kx_acc_fold(c, stage);
-        advance(c, &x->inner);
+        }
+        int d = s->n - 1, a = s->axis[d];
+        int64_t index = c->coord[a] / s->step[d];
+        n = WF_MIN(end - t, s->count[d] - index);
+        run_along(c, stage, a, s->step[d], WF_MIN((index + n) * s->step[d], x->extent[a]), t);
+        c->coord[a] = (index + n - 1) * s->step[d];
+        advance(c, s);
     }
     reset_inner(c);
 }
@@ -92,6 +112,13 @@ static void walk_inner(kx_ctx *c, int stage, int64_t first, int64_t end)
 static void run_outer_tile(kx_ctx *c)
 {
     const kx_run *x = c->x;
+    c->kept = true;
+    if (x->walk_cols) {
+        int64_t at = c->coord[x->q];
+        run_along(c, 0, x->q, x->tile_cols, WF_MIN(at + x->walk_cols, x->extent[x->q]), 0);
+        c->coord[x->q] = at;
+        return;
+    }
     for (int s = 0; s < x->k->n_stages; s++) {
         uint8_t kind = x->k->stages[s].kind;
         wf_kx_steps(c, s, 1);
@@ -114,8 +141,7 @@ static void run_outer_range(const kx_run *x, char *ws, int64_t first, int64_t en
         if (t % CANCEL_EVERY == 0 && cancelled(x))
             break;
         wf_kx_dims(&c);
-        if (!x->lite || !wf_kx_lite_tile(&c))
-            run_outer_tile(&c);
+        run_outer_tile(&c);
         advance(&c, &x->outer);
     }
     finish();
@@ -155,7 +181,8 @@ static void chunk_task(void *user, int64_t index, int64_t count, int worker)
     const kx_run *x = j->x;
     char *ws = j->ws + (size_t)(worker + 1) * x->ws_bytes; /* 0 is the main thread's own */
     kx_ctx c;
-    memcpy(acc_block(x, ws), j->results, (size_t)x->kernel->n_accs * 3 * x->acc_bytes);
+    if (j->stage > 0)
+        memcpy(acc_block(x, ws), j->results, (size_t)x->kernel->n_accs * 3 * x->acc_bytes);
     start(&c, x, ws);
     seek(&c, &x->outer, j->outer_tile);
     wf_kx_dims(&c);
@@ -165,6 +192,7 @@ static void chunk_task(void *user, int64_t index, int64_t count, int worker)
             wf_kx_steps(&c, s, 1);
     c.stores = true;
     bool fold = x->k->stages[j->stage].kind == WF_KSTAGE_REDUCE;
+    c.kept = true;
     wf_kx_steps(&c, j->stage, 1);
     if (fold)
         wf_kx_acc_start(&c, j->stage);
@@ -201,7 +229,7 @@ static void run_chunked_tile(kx_ctx *c, job *j, wf_pool *pool)
 static weft_status run_chunked(const kx_run *x, int64_t n_chunks)
 {
     int workers = wf_pool_size(x->run->pool);
-    size_t state_bytes = (size_t)WF_KIR_MAX_ACC * 2 * x->acc_bytes;
+    size_t state_bytes = (size_t)x->kernel->n_accs * 2 * x->acc_bytes;
     char *ws = wf_alloc((size_t)(workers + 1) * x->ws_bytes), *states = wf_alloc((size_t)n_chunks * state_bytes);
     if (!ws || !states) {
         wf_free(ws);
@@ -224,27 +252,16 @@ static weft_status run_chunked(const kx_run *x, int64_t n_chunks)
 
 /* ---- entry points ---- */
 
-/* 0: no cut. From sizes only, so that sums do not depend on the number of threads. */
-static int64_t count_chunks(const kx_run *x)
-{
-    if (x->inner.n == 0 || x->outer.total >= FEW_OUTER)
-        return 0;
-    int64_t chunks = x->points / WF_MAX(x->outer.total, 1) / CHUNK_ELEMS;
-    chunks = WF_MIN(WF_MIN(chunks, x->inner.total), MAX_CHUNKS);
-    return chunks >= 2 ? chunks : 0;
-}
-
 weft_status wf_cpu_kernel_run(const wf_cpu_kernel *kernel, const wf_cpu_run *run)
 {
     kx_run x;
     wf_kx_bind(&x, kernel, run);
     if (x.outer.total == 0)
         return WEFT_OK;
-    int64_t chunks = count_chunks(&x);
     int workers = run->pool ? wf_pool_size(run->pool) : 1;
     bool serial = workers == 1 || x.points < SERIAL_WORK / WF_MAX(kernel->k->n_instr, 1);
-    if (chunks && run->pool) {
-        WF_TRY(run_chunked(&x, chunks));
+    if (x.chunks && run->pool) {
+        WF_TRY(run_chunked(&x, x.chunks));
     } else {
         job j = {.x = &x};
         int64_t parts = serial ? 1 : WF_MIN(x.outer.total, (int64_t)workers * PARTS_PER_THREAD);

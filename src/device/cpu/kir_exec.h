@@ -8,7 +8,7 @@
  *   kir_bind.c  once a run: which axes make the tile, how each value varies over it (class), how often it
  *               changes (level), which loop computes it (step)
  *   kir_step.c  once a tile: the steps
- *   kir_lite.c  the same for plain elementwise kernels, in smaller blocks with less between them
+ *   kir_walk.c  a stage along one axis, where its steps allow: addresses once, then block after block
  *   kir_fold.c  accumulators
  *   kir_exec.c  the loops around them, and the threads
  *
@@ -22,10 +22,13 @@
 #include "vec_ops.h"
 
 enum {
-    KX_BLOCK = 1024,      /* elements of a tile: a few f32 blocks fit the first-level cache */
-    KX_BLOCK_COLS = 2048, /* columns of a tile that folds along its rows */
-    KX_LITE_COLS = 4096,  /* columns of a tile of kir_lite.c, */
-    KX_LITE_BLOCK = 128,  /* and of a block of it */
+    KX_BLOCK = 1024,         /* elements of a tile: a few f32 blocks fit the first-level cache */
+    KX_BLOCK_ROW = 512,      /* columns of a tile of a row */
+    KX_BLOCK_ROW_BARE = 2048, /* the same where loads are folded as they are */
+    KX_BLOCK_COLS = 2048,    /* columns of a tile that folds along its rows */
+    KX_BLOCK_WALK = 128,     /* columns of a tile of a memory-bound elementwise kernel, */
+    KX_WALK_COLS = 4096,     /* and how many are walked together */
+    KX_KEEP_BYTES = 128 << 10, /* of a row's values that a later stage uses again: a part of the second-level cache */
     KX_MAX_AXES = WF_KIR_MAX_AXES,
     KX_TEMPS = 5,         /* slots after the values': three operands, raw storage, indices */
     KX_MAX_ACCS = WF_KIR_MAX_STAGES * WF_KIR_MAX_ACC
@@ -49,6 +52,9 @@ struct wf_cpu_kernel {
     int acc_first[WF_KIR_MAX_STAGES]; /* number of the stage's first accumulator */
     int n_accs;
     int n_row_stages; /* REDUCE and MAP */
+    bool bare_rows;   /* no loop between a load and its fold */
+    bool has_twins;   /* some costly value is computed in two row stages */
+    int16_t *twin;    /* instruction of an earlier row stage of the same form, -1: none */
     kx_info *info;
 };
 
@@ -101,7 +107,12 @@ typedef struct kx_run {
     int64_t block_elems, acc_elems;
     size_t slot_bytes, acc_bytes, ws_bytes;
     int64_t points; /* outer times inner */
-    bool lite;      /* kir_lite.c runs the tiles */
+    int64_t walk_cols; /* elementwise kernels that are walked: columns of an outer tile; 0: not */
+    bool walk[WF_KIR_MAX_STAGES];
+    int64_t chunks;    /* of a row, for threads; 0: rows are not cut */
+    int n_keep;        /* values kept for a row: number + 1 in `keep` of the value, `reuse` of its twin */
+    uint8_t keep[WF_KIR_MAX_INSTR], reuse[WF_KIR_MAX_INSTR];
+    bool dead[WF_KIR_MAX_INSTR]; /* nobody needs the value since its user is kept */
     /* steps of stage s and level l: step[first[s][l]] .. step[first[s][l + 1]] */
     uint16_t first[WF_KIR_MAX_STAGES][4];
     kx_val val[WF_KIR_MAX_INSTR];
@@ -119,11 +130,14 @@ typedef struct kx_ctx {
     const float *in; /* epilogue: the tile handed in, row stride in_ld */
     int64_t in_ld;
     int64_t folded_rows; /* since the last flush of column sums */
+    bool kept;           /* the kept values of this row are there */
     int64_t base[WF_KIR_MAX_INSTR];
     void *at[WF_KIR_MAX_INSTR];
     uint64_t scalar[WF_KIR_MAX_INSTR];
 } kx_ctx;
 
+/* kir_plan.c */
+bool wf_kx_costly(const wf_cpu_kernel *k, int i);
 /* kir_bind.c */
 void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run);
 /* An epilogue: axes 1 and 2 make the tile, of at most these sizes. */
@@ -148,18 +162,41 @@ typedef struct kx_memory {
     bool direct;    /* storage is the compute type and never written: use it in place */
 } kx_memory;
 kx_memory wf_kx_memory(const kx_ctx *c, const wf_kinstr *in);
-/* kir_lite.c */
-bool wf_kx_lite_fits(const kx_run *x);
-bool wf_kx_lite_tile(kx_ctx *c); /* false: nothing was stored, the tile needs wf_kx_steps */
+/* kir_walk.c */
+bool wf_kx_walk_fits(const kx_run *x, int stage);
+/* From the tile at c->coord along `axis` in steps up to coordinate `end`; `tile` is the number of the first
+ * inner tile. False: nothing was done, the tiles need wf_kx_steps. */
+bool wf_kx_walk(kx_ctx *c, int stage, int axis, int64_t step, int64_t end, int64_t tile);
 /* kir_fold.c */
 void wf_kx_acc_start(kx_ctx *c, int stage);
 void wf_kx_acc_fold(kx_ctx *c, int stage);
+void wf_kx_acc_folded(kx_ctx *c, int stage, int64_t rows);         /* counts rows; flushes now and then */
 void wf_kx_acc_finish(kx_ctx *c, int stage);                       /* state to results */
 void wf_kx_acc_combine(kx_ctx *c, int stage, const char *partial); /* fold another thread's state in */
 char *wf_kx_acc_state(kx_ctx *c, int stage, size_t *size_bytes);   /* all of a stage's state, contiguous */
 void *wf_kx_acc_result(kx_ctx *c, int stage, int acc);
+/* The fold of one accumulator, one block after another. */
+typedef struct kx_fold {
+    wf_fold_row row;   /* one of the four */
+    wf_fold_cols cols;
+    wf_arg_row arg_row;
+    wf_arg_cols arg_cols;
+    void *value;
+    int32_t *index;
+    int32_t pos, add_pos, step;
+} kx_fold;
+void wf_kx_fold_of(kx_ctx *c, int stage, int acc, kx_fold *out);
+void wf_kx_fold_block(kx_fold *f, const void *v, int64_t n);
 
 static inline char *wf_kx_slot(const kx_ctx *c, int slot) { return c->ws + (size_t)slot * c->x->slot_bytes; }
+
+/* The place of kept value `number` for an inner tile. */
+static inline char *wf_kx_kept(const kx_ctx *c, int number, int64_t tile)
+{
+    const kx_run *x = c->x;
+    size_t before = (size_t)(x->kernel->n_slots + KX_TEMPS) * x->slot_bytes + (size_t)x->kernel->n_accs * 3 * x->acc_bytes;
+    return c->ws + before + (size_t)(number * x->inner.total + tile) * x->slot_bytes;
+}
 
 static inline void wf_kx_dims(kx_ctx *c)
 {

@@ -122,7 +122,7 @@ static void flush(kx_ctx *c, int number)
     x->kernel->ops->fill4(extra, 0, acc_count(c));
 }
 
-static void fold_one(kx_ctx *c, const wf_kacc *a, int number, bool flush_now)
+static void fold_one(kx_ctx *c, const wf_kacc *a, int number)
 {
     const kx_run *x = c->x;
     const wf_vec_ops *ops = x->kernel->ops;
@@ -137,8 +137,6 @@ static void fold_one(kx_ctx *c, const wf_kacc *a, int number, bool flush_now)
         bool rows_inner = (x->tile_class & ~x->outer_class & KX_P) != 0;
         int64_t rows = rows_inner ? c->rows : 1;
         ops->fold_cols[a->rop][a->type](has_flush(x, a) ? extra : value, v, rows, c->n[x->tile_class] / rows);
-        if (flush_now && has_flush(x, a))
-            flush(c, number);
         return;
     }
     wf_fold_row fold = ops->fold_row[a->rop][a->type];
@@ -151,16 +149,64 @@ static void fold_one(kx_ctx *c, const wf_kacc *a, int number, bool flush_now)
         fold(value + (size_t)r * step, v + (size_t)(r * c->cols) * esize, c->cols);
 }
 
+void wf_kx_acc_folded(kx_ctx *c, int stage, int64_t rows)
+{
+    const kx_run *x = c->x;
+    const wf_kstage *st = &x->k->stages[stage];
+    c->folded_rows += rows;
+    if (c->folded_rows < FLUSH_ROWS)
+        return;
+    c->folded_rows = 0;
+    for (int j = 0; j < st->n_acc; j++)
+        if (has_flush(x, &st->acc[j]))
+            flush(c, x->kernel->acc_first[stage] + j);
+}
+
 void wf_kx_acc_fold(kx_ctx *c, int stage)
 {
     const kx_run *x = c->x;
     const wf_kstage *st = &x->k->stages[stage];
-    c->folded_rows += (x->tile_class & ~x->outer_class & KX_P) ? c->rows : 1;
-    bool flush_now = c->folded_rows >= FLUSH_ROWS;
     for (int j = 0; j < st->n_acc; j++)
-        fold_one(c, &st->acc[j], x->kernel->acc_first[stage] + j, flush_now);
-    if (flush_now)
-        c->folded_rows = 0;
+        fold_one(c, &st->acc[j], x->kernel->acc_first[stage] + j);
+    wf_kx_acc_folded(c, stage, (x->tile_class & ~x->outer_class & KX_P) ? c->rows : 1);
+}
+
+/* Tiles without p only: a block is the columns of one row. */
+void wf_kx_fold_of(kx_ctx *c, int stage, int acc, kx_fold *out)
+{
+    const kx_run *x = c->x;
+    const wf_kacc *a = &x->k->stages[stage].acc[acc];
+    const wf_vec_ops *ops = x->kernel->ops;
+    int number = x->kernel->acc_first[stage] + acc, which = a->rop == WF_KROP_ARGMIN;
+    bool row = folds_columns(x);
+    memset(out, 0, sizeof *out);
+    out->value = acc_at(c, number, has_flush(x, a) ? 1 : 0);
+    if (is_arg(a->rop)) {
+        out->index = (int32_t *)acc_at(c, number, 1);
+        out->pos = (int32_t)tile_position(c);
+        out->step = row && x->q >= 0 ? (int32_t)x->position[x->q] : 0;
+        if (row)
+            out->arg_row = ops->arg_row[which][a->type];
+        else
+            out->arg_cols = ops->arg_cols[which][a->type];
+    } else if (row) {
+        out->row = ops->fold_row[a->rop][a->type];
+    } else {
+        out->cols = ops->fold_cols[a->rop][a->type];
+    }
+}
+
+void wf_kx_fold_block(kx_fold *f, const void *v, int64_t n)
+{
+    if (f->row)
+        f->row(f->value, v, n);
+    else if (f->cols)
+        f->cols(f->value, v, 1, n);
+    else if (f->arg_row)
+        f->arg_row(f->value, f->index, v, n, f->pos, f->step);
+    else
+        f->arg_cols(f->value, f->index, v, 1, n, f->pos, 0);
+    f->pos += f->add_pos;
 }
 
 void *wf_kx_acc_result(kx_ctx *c, int stage, int acc) { return acc_at(c, c->x->kernel->acc_first[stage] + acc, 2); }

@@ -87,6 +87,73 @@ static bool runnable(const wf_kir *k, const wf_vec_ops *ops, const char **what)
     return true;
 }
 
+static bool is_costly(uint8_t op)
+{
+    switch (op) {
+    case WF_KOP_EXP:
+    case WF_KOP_LOG:
+    case WF_KOP_SIN:
+    case WF_KOP_COS:
+    case WF_KOP_TANH:
+    case WF_KOP_ERF:
+    case WF_KOP_POW: return true;
+    default: return false;
+    }
+}
+
+/* The same form: equal but for the numbers of static words, whose contents a run compares. */
+static bool same_form(const wf_kir *k, const int16_t *root, int i, int j)
+{
+    const wf_kinstr *a = &k->instr[i], *b = &k->instr[j];
+    if (a->op != b->op || a->type != b->type || a->imm != b->imm)
+        return false;
+    bool words = a->op == WF_KOP_AFFINE || a->op == WF_KOP_STATIC || a->op == WF_KOP_STEP;
+    if (!words && a->slot != b->slot)
+        return false;
+    if (a->op == WF_KOP_STORE || a->op == WF_KOP_CHECK || a->op == WF_KOP_UNRAVEL)
+        return false;
+    if (a->op == WF_KOP_LOAD && k->bind[a->slot].access != WF_ACCESS_READ)
+        return false;
+    int16_t oa[3], ob[3];
+    int n = operands_of(a, oa);
+    operands_of(b, ob);
+    for (int o = 0; o < n; o++)
+        if (root[oa[o]] != root[ob[o]])
+            return false;
+    return true;
+}
+
+/* For values of REDUCE and MAP stages, the first instruction of an earlier such stage with the same form. */
+static void find_twins(wf_cpu_kernel *ck)
+{
+    const wf_kir *k = ck->k;
+    int16_t root[WF_KIR_MAX_INSTR]; /* the first of its form */
+    for (int i = 0; i < k->n_instr; i++) {
+        int s = ck->info[i].stage;
+        ck->twin[i] = -1;
+        root[i] = (int16_t)i;
+        if (k->stages[s].kind == WF_KSTAGE_OUTER)
+            continue;
+        for (int j = 0; j < k->stages[s].first && ck->twin[i] < 0; j++)
+            if (k->stages[ck->info[j].stage].kind != WF_KSTAGE_OUTER && same_form(k, root, i, j)) {
+                ck->twin[i] = (int16_t)j;
+                root[i] = root[j];
+            }
+        ck->has_twins |= ck->twin[i] >= 0 && is_costly(k->instr[i].op);
+    }
+}
+
+bool wf_kx_costly(const wf_cpu_kernel *k, int i) { return is_costly(k->k->instr[i].op); }
+
+static bool is_loop(const wf_kir *k, const wf_kinstr *in)
+{
+    if (in->op == WF_KOP_LOAD) {
+        weft_dtype dtype = (weft_dtype)k->bind[in->slot].dtype;
+        return weft_dtype_block(dtype) != 1 || weft_dtype_block_bytes(dtype) < 4;
+    }
+    return in->op >= WF_KOP_STORE;
+}
+
 weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
 {
     const char *what;
@@ -96,15 +163,19 @@ weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
     wf_cpu_kernel *ck = wf_calloc(1, sizeof *ck);
     wf_kir *copy = wf_alloc(kir_bytes);
     kx_info *info = wf_calloc((size_t)k->n_instr + 1, sizeof *info);
-    if (!ck || !copy || !info) {
+    int16_t *twin = wf_calloc((size_t)k->n_instr + 1, sizeof *twin);
+    if (!ck || !copy || !info || !twin) {
         wf_free(ck);
         wf_free(copy);
         wf_free(info);
+        wf_free(twin);
         return WEFT_E_OOM;
     }
     memcpy(copy, k, kir_bytes);
     ck->k = copy;
     ck->info = info;
+    ck->twin = twin;
+    ck->bare_rows = true;
     ck->ops = wf_vec_ops_get();
     ck->slot_esize = 4;
     for (int s = 0; s < k->n_stages; s++) {
@@ -113,6 +184,7 @@ weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
             info[i].stage = (uint8_t)s;
             info[i].esize = element_bytes(k->instr[i].type);
             ck->slot_esize = WF_MAX(ck->slot_esize, info[i].esize);
+            ck->bare_rows &= st->kind == WF_KSTAGE_OUTER || !is_loop(k, &k->instr[i]);
             bool memory = k->instr[i].op == WF_KOP_LOAD || k->instr[i].op == WF_KOP_STORE;
             if (memory && k->instr[k->instr[i].a].op == WF_KOP_AFFINE)
                 info[k->instr[i].a].weight += k->instr[i].op == WF_KOP_STORE ? 2 : 1;
@@ -126,6 +198,8 @@ weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
     int last[WF_KIR_MAX_INSTR];
     last_uses(k, info, last);
     ck->n_slots = assign_slots(k, info, last);
+    if (ck->n_row_stages > 1)
+        find_twins(ck);
     *out = ck;
     return WEFT_OK;
 }
@@ -136,5 +210,6 @@ void wf_cpu_kernel_destroy(wf_cpu_kernel *k)
         return;
     wf_free(k->k);
     wf_free(k->info);
+    wf_free(k->twin);
     wf_free(k);
 }

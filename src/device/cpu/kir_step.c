@@ -33,9 +33,11 @@ void *wf_kx_expand(kx_ctx *c, int t, int value, uint8_t cls)
             else
                 ops->fill4(to + (size_t)(r * cols) * 4, ((const uint32_t *)from)[r], cols);
     } else {
-        size_t row = (size_t)c->cols * esize;
-        for (int64_t r = 0; r < c->rows; r++)
-            memcpy(to + (size_t)r * row, from, row);
+        /* Rows may be a few elements: copy what is there already, doubling. */
+        size_t have_bytes = (size_t)c->cols * esize, all = (size_t)c->rows * have_bytes;
+        memcpy(to, from, have_bytes);
+        for (; have_bytes < all; have_bytes *= 2)
+            memcpy(to + have_bytes, to, WF_MIN(have_bytes, all - have_bytes));
     }
     return to;
 }
