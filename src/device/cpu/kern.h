@@ -23,10 +23,11 @@ typedef struct wf_kern_isa {
     int mr, nr; /* tile of the matrix microkernel */
     /* c [mr, nr] (+)= a^T b with a [kc, mr] and b [kc, nr] packed */
     void (*micro)(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add);
-    /* packing to dst[k * width + i], zeros from count on: rows i of src contiguous along k, `stride` apart.. */
-    void (*weave)(const float *src, int64_t stride, int count, int width, int64_t n, float *dst);
+    /* packing of `count` rows or columns to strips of `width`, dst[i / width * width * n + k * width + i % width], zeros
+     * from count on: rows i of src contiguous along k, `stride` apart.. */
+    void (*weave)(const float *src, int64_t stride, int64_t count, int width, int64_t n, float *dst);
     /* ..or n rows k of src contiguous along i */
-    void (*lay[WF_KERN_F_COUNT])(const void *src, int64_t stride, int count, int width, int64_t n, float *dst);
+    void (*lay[WF_KERN_F_COUNT])(const void *src, int64_t stride, int64_t count, int width, int64_t n, float *dst);
     /* conversion of n contiguous 16-bit floats */
     void (*widen[WF_KERN_F_COUNT])(const void *src, float *dst, int64_t n);
     void (*narrow[WF_KERN_F_COUNT])(const float *src, void *dst, int64_t n);
@@ -113,14 +114,14 @@ weft_status wf_kern_bad(const char *row, const char *what); /* INTERNAL: binding
 weft_status wf_kern_binds(const char *row, const wf_cpu_run *run, uint32_t n);
 
 /* ---- packed matrix product: any operand layout to panels, then microkernel tiles ---- */
+/* A packer writes rows (a) or columns (b) first .. first+count-1 for k0 .. k0+kc-1 as strips of `width`, each kc deep. */
 typedef void (*wf_kern_pack_fn)(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width,
                                 int64_t k0, int64_t kc, float *dst);
-/* A strip packer writes rows (a) or columns (b) first .. first+count-1 (count <= width; the rest zeros) for
- * k0 .. k0+kc-1 as dst[k * width + i]. */
 typedef struct wf_kern_gemm {
     int64_t batch, m, n, k;
     wf_kern_pack_fn pack_a, pack_b;
     const void *user_a, *user_b;
+    bool a_by_k, b_by_k; /* contiguous along K in memory: packed strip by strip, else block by block */
     bool b_shared; /* b is the same for every batch */
     int scratch_bind;
 } wf_kern_gemm;
@@ -143,7 +144,7 @@ weft_status wf_kern_mat_words(const char *row, const int32_t *words, wf_kern_mat
 /* The words and bindings, checked. */
 weft_status wf_kern_mat_read(const char *row, const wf_cpu_run *run, const wf_cpu_kernel *epilogue, wf_kern_mat *out);
 void wf_kern_mat_at(const wf_kern_mat *t, int64_t batch, int64_t *a_at, int64_t *b_at); /* first element of each */
-/* Strip packer of a strided matrix. */
+/* Packs from a strided matrix. */
 void wf_kern_pack(const wf_kern_isa *isa, const void *p, weft_dtype t, int64_t at, int64_t stride, int64_t k_stride, int64_t count,
                   int width, int64_t kc, float *dst);
 /* Rows of a part of the bandwidth-bound kernels: about 192 KiB, a multiple of 4. */

@@ -60,7 +60,7 @@ static gemm_plan plan_gemm(int64_t batch, int64_t m, int64_t n, int64_t k, int n
         p.ks = k;
         p.chunks = 1;
         p.ms = round_up(m, WF_KERN_MAX_MR);
-        p.cols = n >= 64 * THIN_N ? THIN_N : THIN_N / 2;
+        p.cols = n >= 16 * THIN_N ? THIN_N : THIN_N / 2;
         p.a_bytes = (size_t)p.ms * (size_t)k * 4;
         p.worker_bytes = (size_t)(KC + THIN_M) * THIN_N * 4;
         p.total = p.a_bytes + p.worker_bytes * (size_t)n_workers;
@@ -139,11 +139,9 @@ static void small_matrix(const gemm_job *t, int64_t batch, float *tile, bool *b_
     float *a = tile + MC * NC, *b = a + t->p.ms * t->p.ks;
     for (int64_t kb = 0; kb < g->k; kb += KC) {
         const int64_t kc = WF_MIN(KC, g->k - kb);
-        for (int64_t i = 0; i < g->m; i += isa->mr)
-            g->pack_a(g->user_a, isa, batch, i, WF_MIN(isa->mr, g->m - i), isa->mr, kb, kc, a + strip_at(g->m, isa->mr, kb, kc, i));
+        g->pack_a(g->user_a, isa, batch, 0, g->m, isa->mr, kb, kc, a + strip_at(g->m, isa->mr, kb, kc, 0));
         if (!g->b_shared || !*b_packed)
-            for (int64_t j = 0; j < g->n; j += isa->nr)
-                g->pack_b(g->user_b, isa, batch, j, WF_MIN(isa->nr, g->n - j), isa->nr, kb, kc, b + strip_at(g->n, isa->nr, kb, kc, j));
+            g->pack_b(g->user_b, isa, batch, 0, g->n, isa->nr, kb, kc, b + strip_at(g->n, isa->nr, kb, kc, 0));
     }
     *b_packed = true;
     for (int64_t i = 0; i < g->m; i += MC)
@@ -179,17 +177,17 @@ static void pack_part(void *user, int64_t index, int64_t count, int worker)
     const int width = is_a ? t->isa->mr : t->isa->nr;
     const int64_t strips = is_a ? STRIPS_A_PART : STRIPS_B_PART, n = is_a ? t->m : t->n;
     const int64_t first = (is_a ? index : index - parts_a) * width * strips, end = WF_MIN(first + width * strips, n);
-    /* Strips side by side, KC deep: what one reads of a row-major operand brings the next one's lines near. */
-    for (int64_t kb = 0; kb < t->k; kb += KC) {
-        const int64_t kc = WF_MIN(KC, t->k - kb);
-        for (int64_t i = first; i < end; i += width) {
-            const int64_t some = WF_MIN(width, n - i);
+    /* Along the operand's rows: a strip in its whole depth, or strips side by side, KC deep. */
+    const bool by_k = is_a ? g->a_by_k : g->b_by_k;
+    const int64_t step = by_k ? width : width * strips;
+    for (int64_t i = first; i < end; i += step)
+        for (int64_t kb = 0; kb < t->k; kb += KC) {
+            const int64_t kc = WF_MIN(KC, t->k - kb), some = WF_MIN(step, end - i);
             if (is_a)
                 g->pack_a(g->user_a, t->isa, t->batch, t->m0 + i, some, width, t->k0 + kb, kc, t->a + strip_at(t->m, width, kb, kc, i));
             else
                 g->pack_b(g->user_b, t->isa, t->batch, t->n0 + i, some, width, t->k0 + kb, kc, t->b + strip_at(t->n, width, kb, kc, i));
         }
-    }
 }
 
 static void tile_part(void *user, int64_t index, int64_t count, int worker)
@@ -230,8 +228,7 @@ static void thin_part(void *user, int64_t index, int64_t count, int worker)
     float *b = worker_tile(t, worker), *c = b + KC * THIN_N;
     for (int64_t kb = 0; kb < g->k; kb += KC) {
         const int64_t kc = WF_MIN(KC, g->k - kb);
-        for (int64_t j = 0; j < cols; j += isa->nr)
-            g->pack_b(g->user_b, isa, t->batch, j0 + j, WF_MIN(isa->nr, cols - j), isa->nr, kb, kc, b + j * kc);
+        g->pack_b(g->user_b, isa, t->batch, j0, cols, isa->nr, kb, kc, b);
         run_block(isa, kc, t->a + strip_at(g->m, isa->mr, kb, kc, 0), b, g->m, cols, c, THIN_N, kb > 0);
     }
     wf_kern_emit(t->d, c, THIN_N, row, g->m, j0, cols);

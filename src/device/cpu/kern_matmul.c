@@ -108,21 +108,24 @@ void wf_kern_pack(const wf_kern_isa *isa, const void *p, weft_dtype t, int64_t a
 {
     const char *src = (const char *)p + at * (int64_t)wf_kern_float_bytes(t);
     if (stride == 1) {
-        isa->lay[t](src, k_stride, (int)count, width, kc, dst);
+        isa->lay[t](src, k_stride, count, width, kc, dst);
         return;
     }
     if (k_stride == 1 && t == WEFT_DTYPE_F32) {
-        isa->weave((const float *)src, stride, (int)count, width, kc, dst);
+        isa->weave((const float *)src, stride, count, width, kc, dst);
         return;
     }
     /* Through f32 rows of BLOCK elements, which stay in L1. */
     enum { BLOCK = 64 };
     float rows[WF_KERN_MAX_NR * BLOCK];
-    for (int64_t k = 0; k < kc; k += BLOCK) {
-        const int64_t n = WF_MIN(BLOCK, kc - k);
-        for (int64_t i = 0; i < count; i++)
-            wf_kern_gather(isa, p, t, at + i * stride + k * k_stride, k_stride, n, rows + i * BLOCK);
-        isa->weave(rows, BLOCK, (int)count, width, n, dst + k * width);
+    for (int64_t first = 0; first < count; first += width, dst += width * kc) {
+        const int64_t some = WF_MIN(width, count - first);
+        for (int64_t k = 0; k < kc; k += BLOCK) {
+            const int64_t n = WF_MIN(BLOCK, kc - k);
+            for (int64_t i = 0; i < some; i++)
+                wf_kern_gather(isa, p, t, at + (first + i) * stride + k * k_stride, k_stride, n, rows + i * BLOCK);
+            isa->weave(rows, BLOCK, some, width, n, dst + k * width);
+        }
     }
 }
 
@@ -148,7 +151,8 @@ static weft_status run_packed(const wf_kern_mat *t)
 {
     const bool shared = t->b_batch[0] == 0 && t->b_batch[1] == 0 && t->b_batch[2] == 0;
     const wf_kern_gemm g = {.batch = t->batch, .m = t->m, .n = t->n, .k = t->k, .pack_a = pack_a, .pack_b = pack_b,
-                            .user_a = t, .user_b = t, .b_shared = shared, .scratch_bind = t->scratch_bind};
+                            .user_a = t, .user_b = t, .a_by_k = t->a_col == 1, .b_by_k = t->b_row == 1,
+                            .b_shared = shared, .scratch_bind = t->scratch_bind};
     return wf_kern_gemm_run(&g, &t->dest);
 }
 

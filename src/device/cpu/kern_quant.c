@@ -120,11 +120,14 @@ static void pack_x(const void *user, const wf_kern_isa *isa, int64_t batch, int6
     enum { BLOCK = 64 };
     float rows[WF_KERN_MAX_NR * BLOCK];
     /* Rows are addressed one by one: their stride may change inside a strip. */
-    for (int64_t k = 0; k < kc; k += BLOCK) {
-        const int64_t n = WF_MIN(BLOCK, kc - k);
-        for (int64_t i = 0; i < count; i++)
-            wf_kern_gather(isa, t->x, t->x_dtype, x_row_at(t, first + i) + (k0 + k) * t->x_col, t->x_col, n, rows + i * BLOCK);
-        isa->weave(rows, BLOCK, (int)count, width, n, dst + k * width);
+    for (const int64_t end = first + count; first < end; first += width, dst += width * kc) {
+        const int64_t some = WF_MIN(width, end - first);
+        for (int64_t k = 0; k < kc; k += BLOCK) {
+            const int64_t n = WF_MIN(BLOCK, kc - k);
+            for (int64_t i = 0; i < some; i++)
+                wf_kern_gather(isa, t->x, t->x_dtype, x_row_at(t, first + i) + (k0 + k) * t->x_col, t->x_col, n, rows + i * BLOCK);
+            isa->weave(rows, BLOCK, some, width, n, dst + k * width);
+        }
     }
 }
 static void pack_w(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
@@ -135,12 +138,15 @@ static void pack_w(const void *user, const wf_kern_isa *isa, int64_t batch, int6
     enum { BLOCKS = 2 };
     float rows[WF_KERN_MAX_NR * BLOCKS * WF_QK];
     const int64_t b0 = k0 / WF_QK, n_blocks = kc / WF_QK; /* chunks of K are whole blocks */
-    for (int64_t b = 0; b < n_blocks; b += BLOCKS) {
-        const int64_t some = WF_MIN(BLOCKS, n_blocks - b);
-        for (int64_t i = 0; i < count; i++)
-            isa->dequant[t->type](t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type], some,
-                                  rows + i * BLOCKS * WF_QK);
-        isa->weave(rows, BLOCKS * WF_QK, (int)count, width, some * WF_QK, dst + b * WF_QK * width);
+    for (const int64_t end = first + count; first < end; first += width, dst += width * kc) {
+        const int64_t some = WF_MIN(width, end - first);
+        for (int64_t b = 0; b < n_blocks; b += BLOCKS) {
+            const int64_t deep = WF_MIN(BLOCKS, n_blocks - b);
+            for (int64_t i = 0; i < some; i++)
+                isa->dequant[t->type](t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type], deep,
+                                      rows + i * BLOCKS * WF_QK);
+            isa->weave(rows, BLOCKS * WF_QK, some, width, deep * WF_QK, dst + b * WF_QK * width);
+        }
     }
 }
 
@@ -221,7 +227,7 @@ static weft_status run_quant(int type, const wf_cpu_run *run, const wf_cpu_kerne
     if (t.k > 0 && t.m <= VEC_ROWS)
         return run_vec(&t);
     const wf_kern_gemm g = {.batch = 1, .m = t.m, .n = t.n, .k = t.k, .pack_a = pack_x, .pack_b = pack_w, .user_a = &t, .user_b = &t,
-                            .b_shared = true, .scratch_bind = t.scratch_bind};
+                            .a_by_k = true, .b_by_k = true, .b_shared = true, .scratch_bind = t.scratch_bind};
     return wf_kern_gemm_run(&g, &t.dest);
 }
 

@@ -124,12 +124,8 @@ static void key_block(const sdpa_job *j, const block_state *w, int64_t b, int64_
     const int mr = j->isa->mr, nr = j->isa->nr;
     const int64_t hk = h / (j->hq / j->hkv);
     const int64_t k_at = j->k_at + b * j->k_str[0] + hk * j->k_str[1], v_at = j->v_at + b * j->v_str[0] + hk * j->v_str[1];
-    for (int64_t i = 0; i < keys; i += nr)
-        wf_kern_pack(j->isa, j->k, j->k_dtype, k_at + (k0 + i) * j->k_str[2], j->k_str[2], j->k_str[3], WF_MIN(nr, keys - i), nr, j->d,
-                     w->k + i * j->d);
-    for (int64_t c = 0; c < j->d; c += nr)
-        wf_kern_pack(j->isa, j->v, j->v_dtype, v_at + k0 * j->v_str[2] + c * j->v_str[3], j->v_str[3], j->v_str[2], WF_MIN(nr, j->d - c),
-                     nr, keys, w->v + c * keys);
+    wf_kern_pack(j->isa, j->k, j->k_dtype, k_at + k0 * j->k_str[2], j->k_str[2], j->k_str[3], keys, nr, j->d, w->k);
+    wf_kern_pack(j->isa, j->v, j->v_dtype, v_at + k0 * j->v_str[2], j->v_str[3], j->v_str[2], j->d, nr, keys, w->v);
     for (int64_t i = 0; i < keys; i += nr)
         for (int64_t r = 0; r < rows; r += mr)
             j->isa->micro(j->d, w->q + r * j->d, w->k + i * j->d, w->s + r * KB + i, KB, false);
@@ -172,9 +168,7 @@ static void many_part(void *user, int64_t index, int64_t count, int worker)
     w.sum = w.most + padded;
     const int mr = j->isa->mr;
     const int64_t q_at = j->q_at + b * j->q_str[0] + h * j->q_str[1] + t0 * j->q_str[2];
-    for (int64_t r = 0; r < rows; r += mr)
-        wf_kern_pack(j->isa, j->q, j->q_dtype, q_at + r * j->q_str[2], j->q_str[2], j->q_str[3], WF_MIN(mr, rows - r), mr, j->d,
-                     w.q + r * j->d);
+    wf_kern_pack(j->isa, j->q, j->q_dtype, q_at, j->q_str[2], j->q_str[3], rows, mr, j->d, w.q);
     for (int64_t i = 0; i < padded * j->d; i++)
         w.q[i] = i < round_up(rows, mr) * j->d ? w.q[i] * j->scale : 0;
     memset(w.o, 0, (size_t)(padded * j->dp) * 4);

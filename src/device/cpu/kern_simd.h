@@ -88,7 +88,7 @@ INLINE void turn4(const float *src, int64_t stride, v4 out[4])
     out[2] = __builtin_shufflevector(ab1, cd1, 0, 1, 4, 5);
     out[3] = __builtin_shufflevector(ab1, cd1, 2, 3, 6, 7);
 }
-TARGET static void weave(const float *src, int64_t stride, int count, int width, int64_t n, float *dst)
+INLINE void weave_strip(const float *src, int64_t stride, int count, int width, int64_t n, float *dst)
 {
     int i = 0;
     for (; i + 4 <= count; i += 4) {
@@ -104,13 +104,30 @@ TARGET static void weave(const float *src, int64_t stride, int count, int width,
                 dst[k * width + i + q] = src[(i + q) * stride + k];
     }
     if (i + 2 <= count) {
-        for (int64_t k = 0; k < n; k++)
-            *(v2_mem *)(dst + k * width + i) = (v2_mem){src[i * stride + k], src[(i + 1) * stride + k]};
+        const float *p = src + i * stride;
+        int64_t k = 0;
+        for (; k + 4 <= n; k += 4) {
+            const v4 a = *(const v4_mem *)(p + k), b = *(const v4_mem *)(p + stride + k);
+            const v4 lo = __builtin_shufflevector(a, b, 0, 4, 1, 5), hi = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+            *(v2_mem *)(dst + k * width + i) = __builtin_shufflevector(lo, lo, 0, 1);
+            *(v2_mem *)(dst + (k + 1) * width + i) = __builtin_shufflevector(lo, lo, 2, 3);
+            *(v2_mem *)(dst + (k + 2) * width + i) = __builtin_shufflevector(hi, hi, 0, 1);
+            *(v2_mem *)(dst + (k + 3) * width + i) = __builtin_shufflevector(hi, hi, 2, 3);
+        }
+        for (; k < n; k++) {
+            dst[k * width + i] = p[k];
+            dst[k * width + i + 1] = p[stride + k];
+        }
         i += 2;
     }
     for (; i < width; i++)
         for (int64_t k = 0; k < n; k++)
             dst[k * width + i] = i < count ? src[i * stride + k] : 0;
+}
+TARGET static void weave(const float *src, int64_t stride, int64_t count, int width, int64_t n, float *dst)
+{
+    for (int64_t i = 0; i < count; i += width)
+        weave_strip(src + i * stride, stride, (int)WF_MIN(width, count - i), width, n, dst + i * n);
 }
 
 /* ---- conversion ---- */
@@ -167,26 +184,28 @@ INLINE float load_w1(int type, const void *w, int64_t i)
         return wf_bf16_to_f32(((const uint16_t *)w)[i]);
     return ((const float *)w)[i];
 }
-#define LAY_AHEAD 16 /* rows */
-INLINE void lay_any(int type, const void *src, int64_t stride, int count, int width, int64_t n, float *dst)
+#define LAY_AHEAD 8 /* rows; they lie too far apart for the processor to foresee */
+/* Row by row over all full strips: a row's lines are read together. */
+INLINE void lay_any(int type, const void *src, int64_t stride, int64_t count, int width, int64_t n, float *dst)
 {
     const char *p = src;
-    const size_t row_bytes = (size_t)stride * (type == WF_KERN_F32 ? 4 : 2);
-    if (count == NV * V && width == NV * V) {
-        for (int64_t k = 0; k < n; k++, p += row_bytes, dst += NV * V) {
-            /* Rows lie too far apart for the processor to foresee. */
-            __builtin_prefetch(p + LAY_AHEAD * row_bytes);
+    const size_t size = type == WF_KERN_F32 ? 4 : 2, row_bytes = (size_t)stride * size;
+    const int64_t full = width == NV * V ? count / width * width : 0;
+    for (int64_t k = 0; full && k < n; k++) {
+        const char *row = p + (size_t)k * row_bytes;
+        for (int64_t i = 0; i < full; i += NV * V) {
+            __builtin_prefetch(row + LAY_AHEAD * row_bytes + (size_t)i * size);
             UNROLL for (int j = 0; j < NV; j++)
-                store_vf(dst + j * V, load_w(type, p, j * V));
+                store_vf(dst + i * n + k * (NV * V) + j * V, load_w(type, row, i + j * V));
         }
-        return;
     }
-    for (int64_t k = 0; k < n; k++, p += row_bytes, dst += width)
-        for (int i = 0; i < width; i++)
-            dst[i] = i < count ? load_w1(type, p, i) : 0;
+    for (int64_t i = full; i < count; i += width)
+        for (int64_t k = 0; k < n; k++)
+            for (int q = 0; q < width; q++)
+                dst[i * n + k * width + q] = i + q < count ? load_w1(type, p + (size_t)k * row_bytes, i + q) : 0;
 }
 #define LAY_FN(name, type)                                                                                            \
-    TARGET static void name(const void *src, int64_t stride, int count, int width, int64_t n, float *dst)             \
+    TARGET static void name(const void *src, int64_t stride, int64_t count, int width, int64_t n, float *dst)         \
     {                                                                                                                 \
         lay_any(type, src, stride, count, width, n, dst);                                                             \
     }
