@@ -9,7 +9,6 @@
 
 #include "cpu.h"
 #include "vec_ops.h"
-#include "vmath.h"
 
 enum { N = 1024 };
 
@@ -233,19 +232,6 @@ static void integer_division_never_traps(void **state)
     }
 }
 
-static void arrays_may_be_computed_in_place(void **state)
-{
-    (void)state;
-    static float x[5000], y[5000];
-    for (int i = 0; i < 5000; i++)
-        x[i] = (float)i * 0.001f - 2;
-    wf_vexp(y, x, 5000);
-    wf_vexp(x, x, 5000);
-    assert_memory_equal(x, y, sizeof x);
-    wf_vpow(x, x, y, 5000);
-    assert_true(ulps(x[1234], pow(y[1234], y[1234])) <= 1);
-}
-
 static void max_and_min_keep_nan_wherever_it_stands(void **state)
 {
     (void)state;
@@ -276,7 +262,6 @@ int main(void)
         cmocka_unit_test(half_conversions_have_the_bits_of_the_scalar_ones),
         cmocka_unit_test(conversions_to_integers_truncate_and_saturate),
         cmocka_unit_test(integer_division_never_traps),
-        cmocka_unit_test(arrays_may_be_computed_in_place),
         cmocka_unit_test(max_and_min_keep_nan_wherever_it_stands),
     };
     return cmocka_run_group_tests(tests, find_tables, NULL);
