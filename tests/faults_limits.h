@@ -119,8 +119,10 @@ TEST(a_table_larger_than_a_binding_is_read_in_parts)
 
 TEST(an_embedding_of_151936_by_1024_fits_under_a_binding_of_128_mib)
 {
-    if (!getenv("WEFT_TEST_LONG"))
+    if (!getenv("WEFT_TEST_LONG")) {
+        print_message("skip: long\n");
         skip();
+    }
     embed_in_parts(151936, 1024, 128u << 20);
 }
 

@@ -29,8 +29,10 @@ static bool need_device(void)
     const char *want = getenv("WEFT_REQUIRE");
     if (!dev && want && strstr(want, "webgpu"))
         fail_msg("no WebGPU device: %s", weft_error_message());
-    if (!dev)
+    if (!dev) {
+        print_message("skip: webgpu: no device\n");
         skip();
+    }
     return dev != NULL;
 }
 

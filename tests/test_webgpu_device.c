@@ -38,12 +38,13 @@ static void need_device(void)
         return;
     if (required())
         fail_msg("no WebGPU device: %s", weft_error_message());
+    print_message("skip: webgpu: %s\n", weft_error_message());
     skip();
 }
 
 #define NEED() do { need_device(); if (!dev) return; } while (0)
 /* Dawn's Null backend takes every call and computes nothing. */
-#define NEED_RESULTS() do { NEED(); if (strcmp(dev->caps.info.kind, "null") == 0) { skip(); return; } } while (0)
+#define NEED_RESULTS() do { NEED(); if (strcmp(dev->caps.info.kind, "null") == 0) { print_message("skip: Null backend\n"); skip(); return; } } while (0)
 #define OK(expr) ok((expr), #expr, __LINE__)
 static void ok(weft_status st, const char *what, int line)
 {
@@ -333,6 +334,14 @@ static void a_program_that_does_not_compile_says_why(void **state)
     dev->vt->program_destroy(dev, 61);
 }
 
+static bool feature_is_on(const char *name)
+{
+    for (int i = 0; i < dev->caps.info.n_features; i++)
+        if (strcmp(dev->caps.info.features[i].name, name) == 0)
+            return dev->caps.info.features[i].on;
+    return false;
+}
+
 static void optional_features_compile_where_they_are_on(void **state)
 {
     (void)state;
@@ -344,7 +353,7 @@ static void optional_features_compile_where_they_are_on(void **state)
         "enable subgroups;\n@group(0) @binding(0) var<storage, read_write> x: array<f32>;\n"
         "@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) i: u32, @builtin(subgroup_size) n: u32) {\n"
         "    let s = subgroupAdd(1.0);\n    if (i == 0u) { x[0] = s; x[1] = f32(n); }\n}\n";
-    if (dev->caps.shader_f16)
+    if (feature_is_on("f16"))
         OK(program(dev, 75, &one_bind, f16));
     else
         assert_int_not_equal(program(dev, 75, &one_bind, f16), WEFT_OK);
@@ -438,6 +447,48 @@ static void a_validation_error_arrives_once_with_the_fence(void **state)
     assert_memory_equal(x, back, sizeof x);
     dev->vt->program_destroy(dev, 82);
     dev->vt->buffer_destroy(dev, 82);
+}
+
+static void an_invalid_list_behind_an_unreported_error_is_reported_too(void **state)
+{
+    (void)state;
+    NEED_RESULTS();
+    uint32_t ids[3] = {83, 83, 83};
+    uint64_t first, second;
+    float x[64] = {1}, back[64];
+    OK(dev->vt->buffer_create(dev, 83, 256));
+    OK(dev->vt->write(dev, 83, 0, x, sizeof x));
+    OK(program(dev, 83, &vadd, vadd_wgsl));
+    wf_cmd cmd = dispatch(83, 1, 3, ids, 256);
+    wf_cmdlist list = {.cmds = &cmd, .n_cmds = 1};
+    OK(dev->vt->submit(dev, &list, &first));
+    OK(dev->vt->submit(dev, &list, &second));
+    assert_int_not_equal(program(dev, 84, &one_bind, "fn main( {"), WEFT_OK); /* its error is its own */
+    assert_int_equal(dev->vt->wait(dev, first, -1), WEFT_E_INTERNAL);
+    assert_int_equal(dev->vt->wait(dev, second, -1), WEFT_E_INTERNAL);
+    OK(dev->vt->wait(dev, second, -1));
+    OK(read_now(dev, 83, 0, back, sizeof back));
+    assert_memory_equal(x, back, sizeof x);
+    dev->vt->program_destroy(dev, 83);
+    dev->vt->buffer_destroy(dev, 83);
+}
+
+static void a_forgotten_read_writes_nothing(void **state)
+{
+    (void)state;
+    NEED_RESULTS();
+    static uint8_t x[1 << 20], gone[1 << 20], kept[1 << 20];
+    uint64_t fence, last;
+    memset(x, 5, sizeof x);
+    OK(dev->vt->buffer_create(dev, 85, sizeof x));
+    OK(dev->vt->write(dev, 85, 0, x, sizeof x));
+    OK(dev->vt->read(dev, 85, 0, gone, sizeof gone, &fence));
+    OK(dev->vt->read(dev, 85, 0, kept, sizeof kept, &last));
+    dev->vt->forget(dev, gone);
+    OK(dev->vt->wait(dev, last, -1));
+    assert_true(gone[0] == 0 && gone[sizeof gone - 1] == 0);
+    assert_memory_equal(kept, x, sizeof x);
+    dev->vt->buffer_destroy(dev, 85);
 }
 
 static void a_buffer_too_large_is_out_of_memory_and_nothing_breaks(void **state)
@@ -801,6 +852,8 @@ int weft_main(int argc, char **argv)
         cmocka_unit_test(equal_text_is_one_pipeline),
         cmocka_unit_test(bad_lists_are_refused_before_the_device_sees_them),
         cmocka_unit_test(a_validation_error_arrives_once_with_the_fence),
+        cmocka_unit_test(an_invalid_list_behind_an_unreported_error_is_reported_too),
+        cmocka_unit_test(a_forgotten_read_writes_nothing),
         cmocka_unit_test(a_buffer_too_large_is_out_of_memory_and_nothing_breaks),
         cmocka_unit_test(ten_thousand_small_reads_do_not_hang),
         cmocka_unit_test(many_reads_may_be_in_flight),
