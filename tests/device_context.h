@@ -1,6 +1,4 @@
-/* device_context.h - the context of tests that run on the device WEFT_TEST_DEVICE names (default: cpu), with its
- * limits lowered to WebGPU's least if WEFT_TEST_LIMITS is "low".
- */
+/* device_context.h - the context of tests that run on the device WEFT_TEST_DEVICE names (default: cpu). */
 #ifndef DEVICE_CONTEXT_H
 #define DEVICE_CONTEXT_H
 
@@ -15,14 +13,8 @@
 
 static inline weft_ctx_opts test_opts(void)
 {
-    const char *device = getenv("WEFT_TEST_DEVICE"), *limits = getenv("WEFT_TEST_LIMITS");
+    const char *device = getenv("WEFT_TEST_DEVICE");
     weft_ctx_opts o = {.device = device ? device : "cpu"};
-    if (limits && strcmp(limits, "low") == 0) { /* the limits every WebGPU device has */
-        o.max_binding_bytes = 128u << 20;
-        o.max_storage_buffers = 8;
-        o.max_workgroup_invocations = 256;
-        o.max_workgroup_bytes = 16384;
-    }
     return o;
 }
 

@@ -210,6 +210,41 @@ static void contexts_on_several_threads_do_not_meet(void **state)
         weft_ctx_close(w[i].ctx);
 }
 
+/* The bits of a sum do not depend on how many threads share the work. */
+static void the_number_of_threads_does_not_change_a_bit(void **state)
+{
+    (void)state;
+    enum { M = 97, K = 513, N = 131 };
+    if (strcmp(device.kind, "cpu") != 0)
+        return; /* a matter of the CPU device */
+    float *a = malloc(M * K * sizeof *a), *got[3] = {NULL};
+    assert_non_null(a);
+    for (int i = 0; i < M * K; i++)
+        a[i] = sinf((float)i);
+    for (int t = 0; t < 3; t++) {
+        weft_ctx_opts o = test_opts();
+        o.n_threads = t == 0 ? 1 : 2 * t + 1;
+        weft_ctx *c;
+        assert_int_equal(weft_ctx_open(&o, &c), WEFT_OK);
+        weft_scope *s = weft_scope_begin(c);
+        got[t] = malloc((M * N + M + 1) * sizeof(float));
+        assert_non_null(got[t]);
+        weft_tensor *x = weft_tensor_from(c, WEFT_DTYPE_F32, DIMS(M, K), a);
+        weft_tensor *w = weft_slice(weft_reshape(weft_tensor_from(c, WEFT_DTYPE_F32, DIMS(M * K), a), DIMS(K, M)), 1, 0, 67, 1);
+        weft_tensor *y = weft_matmul(x, weft_cat((weft_tensor *[]){w, weft_flip(w, 0)}, 2, 1));
+        weft_tensor *z = weft_softmax(weft_slice(y, 1, 0, N, 1), -1);
+        read_ok(z, got[t], M * N * sizeof(float));
+        read_ok(weft_sum(weft_exp(x), (int[]){1}, 1, false), got[t] + M * N, M * sizeof(float));
+        read_ok(weft_sum(x, NULL, 0, false), got[t] + M * N + M, sizeof(float));
+        weft_scope_end(s);
+        weft_ctx_close(c);
+        assert_memory_equal(got[0], got[t], (M * N + M + 1) * sizeof(float));
+    }
+    for (int t = 0; t < 3; t++)
+        free(got[t]);
+    free(a);
+}
+
 /* ---- contexts that end ---- */
 static void weights_go_to_a_new_context_after_the_old_one_ended(void **state)
 {
@@ -258,6 +293,7 @@ TEST(every_feature_that_is_off_says_why)
         cmocka_unit_test(tensors_of_growing_length_give_their_memory_back),                                             \
         cmocka_unit_test(ten_thousand_single_floats_are_read_back), cmocka_unit_test(a_read_that_nobody_waits_for_does_not_hang), \
         cmocka_unit_test(eight_threads_share_one_context), cmocka_unit_test(contexts_on_several_threads_do_not_meet),   \
+        cmocka_unit_test(the_number_of_threads_does_not_change_a_bit),                                                  \
         cmocka_unit_test(weights_go_to_a_new_context_after_the_old_one_ended),                                          \
         cmocka_unit_test(a_cancelled_evaluation_says_so_and_the_next_one_works), cmocka_unit_test(every_feature_that_is_off_says_why)
 

@@ -275,7 +275,54 @@ TEST(query_heads_read_the_key_head_of_their_group)
     assert_int_equal(weft_tensor_status(weft_scaled_dot_product_attention(FULL(1, 1, 3, 1, 5), k, v, NULL)), WEFT_E_SHAPE);
 }
 
+/* ---- indices ---- */
+TEST(an_index_outside_its_axis_is_an_error_and_the_context_goes_on)
+{
+    float got[64];
+    weft_tensor *x = weft_reshape(weft_arange(ctx, WEFT_DTYPE_F32, 12, 0, 1), DIMS(3, 4));
+    weft_tensor *bad = weft_tensor_from(ctx, WEFT_DTYPE_I32, DIMS(1, 2), (int32_t[]){1, 4});
+    weft_tensor *low = weft_tensor_from(ctx, WEFT_DTYPE_I32, DIMS(1), (int32_t[]){-4});
+    assert_int_equal(weft_read(weft_gather(x, 1, bad), got, 8), WEFT_E_INDEX);
+    assert_int_equal(weft_read(weft_embedding(x, low), got, 16), WEFT_E_INDEX);
+    assert_int_equal(weft_read(weft_index_select(x, -1, weft_neg(bad)), got, 24), WEFT_OK);
+    assert_int_equal(weft_read(weft_add(weft_index_select(x, 0, at(3)), VEC(1)), got, 16), WEFT_E_INDEX);
+    weft_tensor *late = weft_slice_update(x, FULL(0, 2, 4), 0, weft_add(at(1), at(1)));
+    assert_int_equal(weft_read(late, got, 48), WEFT_E_INDEX);
+    weft_tensor *q = FULL(1, 1, 1, 1, 4), *k = FULL(1, 1, 1, 3, 4);
+    weft_attention_opts past = {.kv_len = at(4)};
+    assert_int_equal(weft_read(weft_scaled_dot_product_attention(q, k, k, &past), got, 16), WEFT_E_INDEX);
+    EXPECT(weft_gather(x, 1, weft_tensor_from(ctx, WEFT_DTYPE_I32, DIMS(2, 2), (int32_t[]){-1, 0, 1, -4})), 0, 3, 0, 5, 4);
+}
+
 /* ---- numbers ---- */
+TEST(wide_integers_keep_all_their_bits)
+{
+    int64_t v[3] = {((int64_t)1 << 53) + 1, -((int64_t)1 << 62), INT64_MAX}, got[3];
+    weft_tensor *x = weft_tensor_from(ctx, WEFT_DTYPE_I64, DIMS(3), v), *one = weft_full(ctx, WEFT_DTYPE_I64, DIMS(3), 1);
+    read_ok(weft_sub(x, one), got, sizeof got);
+    for (int i = 0; i < 3; i++)
+        assert_true(got[i] == v[i] - 1);
+    read_ok(weft_sum(weft_slice(x, 0, 0, 2, 1), NULL, 0, false), got, 8);
+    assert_true(got[0] == v[0] + v[1]);
+    int32_t small[2] = {16777217, -2147483647}, back[2];
+    weft_tensor *y = weft_tensor_from(ctx, WEFT_DTYPE_I32, DIMS(2), small);
+    read_ok(weft_add(y, weft_full(ctx, WEFT_DTYPE_I32, DIMS(2), -1)), back, sizeof back);
+    assert_true(back[0] == 16777216 && back[1] == INT32_MIN);
+}
+
+TEST(reading_as_another_dtype_converts_as_cast_does)
+{
+    weft_tensor *x = VEC(1.5f, -2.5f, 65520, 3e9f, -1, NAN);
+    for (int to = 0; to <= WEFT_DTYPE_BOOL; to++) {
+        uint8_t direct[48], cast[48];
+        size_t n = 6 * weft_dtype_block_bytes((weft_dtype)to);
+        assert_int_equal(weft_read_as(x, (weft_dtype)to, direct, n), WEFT_OK);
+        read_ok(weft_cast(x, (weft_dtype)to), cast, n);
+        n = weft_dtype_is_float((weft_dtype)to) ? n / 6 * 5 : n; /* the bits of a NaN are not promised */
+        assert_memory_equal(direct, cast, n);
+    }
+}
+
 TEST(integers_divided_as_floats_are_exact_where_they_divide)
 {
     float got[300], a[300], b[300];
@@ -330,6 +377,9 @@ TEST(constants_in_kernels_keep_all_their_digits)
         cmocka_unit_test(odd_counts_of_narrow_types_round_trip), cmocka_unit_test(host_data_may_lie_at_any_address),      \
         cmocka_unit_test(rows_of_18_byte_blocks_begin_at_odd_words), cmocka_unit_test(rope_turns_the_pairs_its_form_names), \
         cmocka_unit_test(query_heads_read_the_key_head_of_their_group),                                                   \
+        cmocka_unit_test(an_index_outside_its_axis_is_an_error_and_the_context_goes_on),                                  \
+        cmocka_unit_test(wide_integers_keep_all_their_bits),                                                              \
+        cmocka_unit_test(reading_as_another_dtype_converts_as_cast_does),                                                 \
         cmocka_unit_test(integers_divided_as_floats_are_exact_where_they_divide),                                         \
         cmocka_unit_test(functions_hold_at_the_ends_of_their_range), cmocka_unit_test(constants_in_kernels_keep_all_their_digits)
 
