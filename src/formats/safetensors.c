@@ -1,6 +1,6 @@
 /* safetensors.c - a length, a JSON object that names tensors, and their bytes without gaps.
  *
- * The JSON is read by jansson (docs/decisions/json-library.md says why). It refuses duplicate names, invalid UTF-8
+ * The JSON is read by jansson (docs/decisions/0001-json-library.md says why). It refuses duplicate names, invalid UTF-8
  * and integers beyond 64 bits, and tells integers from fractions; what remains to check is the format's
  * own rule: the tensors cover the bytes after the header exactly.
  * Source: the format section of the README of project safetensors.
