@@ -1,0 +1,33 @@
+"""Planted faults (tests/mutants.json): the list is up to date, and in the long tests each fault is found."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+MUTANTS = json.loads((ROOT / "tests" / "mutants.json").read_text())
+LEAST = 25
+
+
+class Mutants(unittest.TestCase):
+    def test_the_list_fits_the_sources(self):
+        self.assertGreaterEqual(len(MUTANTS), LEAST)
+        self.assertEqual(len({m["id"] for m in MUTANTS}), len(MUTANTS))
+        for m in MUTANTS:
+            with self.subTest(m["id"]):
+                self.assertEqual((ROOT / m["file"]).read_text().count(m["find"]), 1)
+                self.assertNotEqual(m["find"], m["replace"])
+                for test in m["tests"]:
+                    self.assertTrue((ROOT / "tests" / (test.split()[0] + ".c")).exists(), test)
+
+    @unittest.skipUnless(os.environ.get("WEFT_TEST_LONG"), "long")
+    def test_each_planted_fault_is_found(self):
+        done = subprocess.run([sys.executable, ROOT / "tools" / "mutants.py"], capture_output=True, text=True)
+        print(done.stdout, file=sys.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
