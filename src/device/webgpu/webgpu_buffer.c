@@ -127,7 +127,8 @@ uint64_t wf_wgpu_flush(wf_wgpu *d)
 {
     uint64_t fence = ++d->last_fence;
     d->events->fence = fence + 1;
-    wf_wgpu_send(d, d->lib.DeviceCreateCommandEncoder(d->device, NULL), d->events->error_serial);
+    uint64_t errors = d->events->error_serial;
+    wf_wgpu_send(d, d->lib.DeviceCreateCommandEncoder(d->device, NULL), errors);
     wf_wgpu_watch(d, fence);
     d->written_bytes = 0;
     return fence;

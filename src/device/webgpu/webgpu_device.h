@@ -158,7 +158,10 @@ typedef struct wf_wgpu_events {
     uint64_t fence;       /* what is being recorded: errors are charged to it */
     weft_status error;    /* first one not yet reported, or OK */
     uint64_t error_fence;
-    uint64_t error_serial, scope_serial; /* errors recorded in all, and when the open scope began */
+    weft_status newest;   /* the newest error, recorded or not, and what it was charged to */
+    uint64_t newest_fence, scope_newest; /* the latter: when the open scope began */
+    uint64_t error_serial, scope_serial; /* errors in all, and when the open scope began */
+    uint64_t recorded_serial;            /* of `error` */
     char error_message[700];
 } wf_wgpu_events;
 

@@ -78,10 +78,13 @@ static void on_error(WGPUDevice const *device, WGPUErrorType type, WGPUStringVie
     (void)device, (void)unused;
     wf_wgpu_events *e = events;
     wf_lock(&e->lock);
+    e->error_serial++; /* also behind an unreported one: the serial tells that what is being made is invalid */
+    e->newest = status_of(type);
+    e->newest_fence = e->fence;
     if (e->error == WEFT_OK && !atomic_load(&e->closing)) {
-        e->error = status_of(type);
+        e->error = e->newest;
         e->error_fence = e->fence;
-        e->error_serial++;
+        e->recorded_serial = e->error_serial;
         wf_wgpu_sv_copy(message, e->error_message, sizeof e->error_message);
     }
     wf_unlock(&e->lock);
@@ -130,6 +133,11 @@ weft_status wf_wgpu_take_error(wf_wgpu *d, uint64_t fence)
         st = e->error;
         e->error = WEFT_OK;
         memcpy(message, e->error_message, sizeof message);
+        if (e->newest_fence > fence) { /* work beyond the fence failed too: the next to be reported */
+            e->error = e->newest;
+            e->error_fence = e->newest_fence;
+            snprintf(e->error_message, sizeof e->error_message, "refused, behind an earlier error");
+        }
     }
     wf_unlock(&e->lock);
     return st == WEFT_OK ? WEFT_OK : wf_fail(st, "webgpu: %s", message);
@@ -158,6 +166,7 @@ void wf_wgpu_scope_push(wf_wgpu *d)
     for (size_t i = first_filter(d); i < WF_COUNT(filters); i++)
         d->lib.DevicePushErrorScope(d->device, filters[i]);
     d->events->scope_serial = d->events->error_serial;
+    d->events->scope_newest = d->events->newest_fence;
 }
 
 /* An error inside the scope that no filter caught. */
@@ -167,10 +176,16 @@ static weft_status uncaught(wf_wgpu *d, const char *what)
     weft_status st = WEFT_OK;
     char message[sizeof e->error_message];
     wf_lock(&e->lock);
-    if (e->error != WEFT_OK && e->error_serial != e->scope_serial) {
-        st = e->error;
+    bool failed = e->error_serial != e->scope_serial, own = e->error != WEFT_OK && e->recorded_serial > e->scope_serial;
+    if (failed) {
+        st = own ? e->error : e->newest;
+        e->newest_fence = e->scope_newest; /* reported here */
+    }
+    if (own) {
         e->error = WEFT_OK;
         memcpy(message, e->error_message, sizeof message);
+    } else {
+        snprintf(message, sizeof message, "refused, while an earlier error waits to be reported");
     }
     wf_unlock(&e->lock);
     return st == WEFT_OK ? WEFT_OK : wf_fail(st, "webgpu: %s: %s", what, message);
