@@ -91,6 +91,9 @@ typedef struct wf_device_vt {
     /* WEFT_E_TIMEOUT when the bound runs out (negative: the device's own, 60 s), WEFT_E_DEVICE_LOST; and the
      * first validation error, out of memory or failure of any command up to the fence, once. */
     weft_status (*wait)(wf_device *d, uint64_t fence, int64_t timeout_ns);
+    /* Pending reads to dst write nothing any more: before dst is freed after a wait that failed (TIMEOUT leaves
+     * its reads pending). NULL where a read is done when it returns. */
+    void (*forget)(wf_device *d, void *dst);
     /* CPU only: the address of a buffer's bytes, for zero-copy reads; others NULL. */
     void *(*map)(wf_device *d, uint32_t id);
     bool (*supports_named)(wf_device *d, const char *row); /* NAMED programs this device has */

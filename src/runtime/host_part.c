@@ -40,6 +40,8 @@ static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, host
     weft_status st = ctx->dev->vt->read(ctx->dev, from->buffer, from->offset, bytes, from->size, &fence);
     if (st == WEFT_OK)
         st = ctx->dev->vt->wait(ctx->dev, fence, -1);
+    if (st != WEFT_OK)
+        wf_ctx_forget(ctx, bytes);
     ctx->stats.bytes_down += from->size;
     if (st == WEFT_OK && quant) {
         /* Planar to plain: the count of blocks is the largest whose planes fit. */

@@ -9,6 +9,7 @@ struct weft_fence {
     uint64_t fence;
     bool done;
     weft_status status;
+    void *target;          /* of the device's read: dst or staging; NULL: none was started */
     uint8_t *staging;      /* aligned bytes, when dst cannot take them directly; else NULL */
     size_t skip;           /* of the staging bytes before the first wanted one */
     void *dst;
@@ -65,16 +66,16 @@ static weft_status start_read(weft_ctx *ctx, weft_tensor *t, void *dst, size_t s
         }
     }
     uint64_t from = begin & ~(uint64_t)3, to = wf_align_up(end, 4);
-    void *target = dst;
+    f->target = dst;
     if (f->is_planar || from != begin || to != end) {
-        target = f->staging = wf_alloc((size_t)(to - from));
-        if (!target)
+        f->target = f->staging = wf_alloc((size_t)(to - from));
+        if (!f->target)
             return wf_fail_oom((size_t)(to - from));
         f->skip = (size_t)(begin - from);
     }
     ctx->stats.bytes_down += to - from;
     f->held = weft_tensor_retain(t);
-    return ctx->dev->vt->read(ctx->dev, s->buffer, from, target, to - from, &f->fence);
+    return ctx->dev->vt->read(ctx->dev, s->buffer, from, f->target, to - from, &f->fence);
 }
 
 static weft_status finish_read(weft_fence *f)
@@ -102,8 +103,16 @@ static weft_status wait_read(weft_fence *f, int64_t timeout_ns)
     return f->status = st == WEFT_OK ? finish_read(f) : st;
 }
 
+void wf_ctx_forget(weft_ctx *ctx, void *dst)
+{
+    if (ctx->dev && ctx->dev->vt->forget)
+        ctx->dev->vt->forget(ctx->dev, dst);
+}
+
 static void drop_read(weft_fence *f)
 {
+    if (f->target && (!f->done || f->status != WEFT_OK))
+        wf_ctx_forget(f->ctx, f->target);
     wf_free(f->staging);
     weft_tensor_release(f->held);
 }

@@ -153,7 +153,11 @@ static weft_status check_error_word(weft_ctx *ctx)
     uint32_t word = 0, zero = 0;
     uint64_t fence;
     WF_TRY(ctx->dev->vt->read(ctx->dev, ctx->error_buffer, 0, &word, 4, &fence));
-    WF_TRY(ctx->dev->vt->wait(ctx->dev, fence, -1));
+    weft_status st = ctx->dev->vt->wait(ctx->dev, fence, -1);
+    if (st != WEFT_OK) {
+        wf_ctx_forget(ctx, &word);
+        return st;
+    }
     ctx->stats.bytes_down += 4;
     if (!word)
         return WEFT_OK;

@@ -74,6 +74,8 @@ struct weft_ctx {
 
 /* eval.c: compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
+/* read.c: a read to dst that failed writes nothing any more */
+void wf_ctx_forget(weft_ctx *ctx, void *dst);
 /* run.c */
 weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited);
 void wf_plan_destroy(weft_ctx *ctx, wf_plan *plan);

@@ -284,6 +284,7 @@ weft_status wf_wgpu_read(wf_device *base, uint32_t id, uint64_t offset, void *ds
 bool wf_wgpu_reads_pending(const wf_wgpu *d, uint64_t fence); /* a read up to it is unfinished */
 weft_status wf_wgpu_reads_harvest(wf_wgpu *d, uint64_t fence); /* copy out what has arrived */
 void wf_wgpu_reads_drop(wf_wgpu *d);
+void wf_wgpu_forget(wf_device *base, void *dst);
 void wf_wgpu_reads_close(wf_wgpu *d);
 void wf_wgpu_reads_free(wf_wgpu *d); /* once no callback is due */
 

@@ -28,6 +28,7 @@ static weft_status memory_info(wf_device *base, uint64_t *total, uint64_t *free_
 {
     *total = base->caps.info.memory_bytes;
     *free_bytes = 0; /* WebGPU does not tell */
+    .forget = wf_wgpu_forget,
     return WEFT_OK;
 }
 

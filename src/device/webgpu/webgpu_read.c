@@ -20,7 +20,8 @@ struct wf_wgpu_stage {
     int class;
     int state;
     uint64_t fence;
-    void *dst; /* valid until its fence is waited for */
+    void *dst; /* valid until its fence is waited for, or NULL: forgotten */
+    void *whole; /* where the whole read goes, of which this is a piece */
     uint64_t n;
     char message[200];
 };
@@ -145,14 +146,15 @@ void wf_wgpu_reads_drop(wf_wgpu *d)
     d->stage_flight_bytes = 0;
 }
 
-static weft_status start(wf_wgpu *d, wf_wgpu_buffer *b, uint64_t offset, void *dst, uint64_t n)
+static weft_status start(wf_wgpu *d, wf_wgpu_buffer *b, uint64_t offset, void *whole, uint64_t at, uint64_t n)
 {
     wf_wgpu_stage *s;
     WF_TRY(acquire(d, n, &s));
     uint64_t copied = wf_align_up(n, 4);
     s->fence = ++d->last_fence;
     d->events->fence = s->fence;
-    s->dst = dst;
+    s->dst = (char *)whole + at;
+    s->whole = whole;
     s->n = n;
     s->state = STAGE_MAPPING;
     s->next = NULL;
@@ -177,11 +179,11 @@ static weft_status start(wf_wgpu *d, wf_wgpu_buffer *b, uint64_t offset, void *d
     return WEFT_OK;
 }
 
-/* A read that failed half way: its pieces in flight must not write to `dst` later. */
-static void disown(wf_wgpu *d, const char *dst, uint64_t n)
+/* The pieces in flight of the reads to `dst` write nothing any more. */
+void wf_wgpu_forget(wf_device *base, void *dst)
 {
-    for (wf_wgpu_stage *s = d->stage_first; s; s = s->next)
-        if ((const char *)s->dst >= dst && (const char *)s->dst < dst + n)
+    for (wf_wgpu_stage *s = wf_wgpu_of(base)->stage_first; s; s = s->next)
+        if (s->whole == dst)
             s->dst = NULL;
 }
 
@@ -201,11 +203,11 @@ weft_status wf_wgpu_read(wf_device *base, uint32_t id, uint64_t offset, void *ds
         if (d->stage_flight_bytes > FLIGHT_BYTES)
             st = wf_wgpu_settle(d, d->stage_first->fence);
         if (st == WEFT_OK)
-            st = start(d, b, offset + done, (char *)dst + done, step);
+            st = start(d, b, offset + done, dst, done, step);
         done += step;
     }
     if (st != WEFT_OK) {
-        disown(d, dst, n);
+        wf_wgpu_forget(base, dst);
         return st;
     }
     *fence = d->last_fence;
