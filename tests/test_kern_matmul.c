@@ -5,6 +5,7 @@
 
 #include "kern_check.h"
 #include "kern.h"
+#include "kir_fixture.h"
 
 static wf_pool *pools[3];
 static const int pool_threads[3] = {1, 2, 3};
@@ -295,6 +296,54 @@ static void each_instruction_set_agrees_with_plain(void **state)
     }
 }
 
+static weft_status dispatched(wf_device *d, const wf_program_desc *desc, uint32_t n_bind, uint32_t static_bytes)
+{
+    uint64_t fence = 0;
+    wf_cmd cmd = {.kind = WF_CMD_DISPATCH, .program = 1, .n_bind = n_bind, .static_bytes = static_bytes};
+    for (uint32_t i = 0; i < n_bind; i++)
+        cmd.bind[i] = (wf_bind){.buffer = 1, .size = 1024};
+    assert_int_equal(d->vt->program_create(d, 1, desc), WEFT_OK);
+    assert_int_equal(d->vt->submit(d, &(wf_cmdlist){.cmds = &cmd, .n_cmds = 1, .static_buffer = 1}, &fence), WEFT_OK);
+    d->vt->program_destroy(d, 1);
+    return d->vt->wait(d, fence, -1);
+}
+
+static void a_dispatch_with_too_few_words_or_bindings_is_refused(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"matmul_vec", "matmul_blas", "matmul_packed", "matmul_plain", "linear_q8_0", "linear_q4_0",
+                                       "linear_q4_1", "sdpa", "topk"};
+    static const uint32_t zero[256];
+    const weft_ctx_opts opts = {.n_threads = 1};
+    weft_stats stats = {0};
+    atomic_bool cancel = false;
+    wf_device *d;
+    assert_int_equal(wf_device_open("cpu", &opts, &stats, &cancel, &d), WEFT_OK);
+    assert_int_equal(d->vt->buffer_create(d, 1, sizeof zero), WEFT_OK);
+    assert_int_equal(d->vt->write(d, 1, 0, zero, sizeof zero), WEFT_OK);
+    for (size_t i = 0; i < WF_COUNT(rows); i++) {
+        const wf_program_desc desc = {.kind = WF_PROGRAM_NAMED, .row = rows[i]};
+        assert_int_equal(dispatched(d, &desc, 4, 0), WEFT_E_VALUE);
+        assert_int_equal(dispatched(d, &desc, 4, 44), WEFT_E_VALUE);
+        assert_int_not_equal(dispatched(d, &desc, 0, 1024), WEFT_OK);
+    }
+    fixture f;
+    fx_begin(&f, 3, 0, (int64_t[]){1, 1, 1});
+    const int bias = fx_bind(&f, WEFT_DTYPE_F32, WF_ACCESS_READ, false), out = fx_bind(&f, WEFT_DTYPE_F32, WF_ACCESS_WRITE, false);
+    fx_stage(&f, WF_KSTAGE_OUTER);
+    const int at = fx_row_major(&f, 3), in = fx_op(&f, WF_KOP_IN, WF_KTY_F32, -1, -1, -1);
+    fx_store(&f, out, at, fx_op(&f, WF_KOP_ADD, WF_KTY_F32, in, fx_load(&f, bias, at), -1));
+    f.k.has_error = 1;
+    const wf_program_desc desc = {.kind = WF_PROGRAM_NAMED, .row = "matmul_plain", .kir = &f.k};
+    assert_int_equal(dispatched(d, &desc, 5, 4 * WF_KERN_MAT_WORDS), WEFT_E_VALUE);
+    for (uint32_t n = 0; n < 5; n++) /* two operands, the epilogue's two, the error word */
+        assert_int_equal(dispatched(d, &desc, n, 1024), WEFT_E_VALUE);
+    assert_int_equal(dispatched(d, &desc, 5, 1024), WEFT_OK);
+    const wf_program_desc none = {.kind = WF_PROGRAM_NAMED, .row = "sdpa", .kir = &f.k};
+    assert_int_equal(d->vt->program_create(d, 1, &none), WEFT_E_UNSUPPORTED);
+    d->vt->close(d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -308,6 +357,7 @@ int main(void)
         cmocka_unit_test(nan_and_infinity_pass_on),
         cmocka_unit_test(an_operand_outside_its_binding_is_refused),
         cmocka_unit_test(each_instruction_set_agrees_with_plain),
+        cmocka_unit_test(a_dispatch_with_too_few_words_or_bindings_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }

@@ -41,6 +41,10 @@ typedef weft_status (*wf_cpu_named_fn)(const wf_cpu_run *run, const wf_cpu_kerne
 typedef struct wf_cpu_named {
     const char *row;
     wf_cpu_named_fn fn;
+    uint8_t n_words;    /* static words of its own; the epilogue's follow */
+    uint8_t flags_word; /* of those: the one with WF_KERN_HAS_SCRATCH */
+    uint8_t n_operands; /* bindings before the output, at least */
+    bool epilogues;     /* takes one; then n_operands is exact */
 } wf_cpu_named;
 const wf_cpu_named *wf_cpu_named_find(const char *row);
 

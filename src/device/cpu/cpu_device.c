@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cpu_internal.h"
+#include "cpu_kernels.h"
 #include "id_table.h"
 
 enum {
@@ -27,9 +28,9 @@ typedef struct program {
     wf_program_kind kind;
     uint32_t n_bind;
     bool has_error;
-    uint32_t n_static;
+    uint32_t n_static;     /* words, those of an epilogue included */
     wf_cpu_kernel *kernel; /* KIR: the kernel; NAMED: the epilogue or NULL */
-    wf_cpu_named_fn fn;
+    const wf_cpu_named *named;
 } program;
 
 typedef struct cpu_device {
@@ -172,16 +173,18 @@ static weft_status program_fill(program *p, const wf_program_desc *desc)
     if (desc->kind == WF_PROGRAM_KIR && !desc->kir)
         return wf_fail(WEFT_E_VALUE, "cpu: a kernel program without a kernel");
     if (desc->kind == WF_PROGRAM_NAMED) {
-        const wf_cpu_named *named = desc->row ? wf_cpu_named_find(desc->row) : NULL;
-        if (!named)
+        p->named = desc->row ? wf_cpu_named_find(desc->row) : NULL;
+        if (!p->named)
             return wf_fail(WEFT_E_UNSUPPORTED, "cpu: no kernel is named \"%s\"", desc->row ? desc->row : "");
-        p->fn = named->fn;
+        if (desc->kir && !p->named->epilogues)
+            return wf_fail(WEFT_E_UNSUPPORTED, "cpu: %s takes no epilogue", desc->row);
+        p->n_static = p->named->n_words;
     }
     if (!desc->kir)
         return WEFT_OK;
     WF_TRY(wf_kir_verify(desc->kir));
     p->has_error = desc->kir->has_error;
-    p->n_static = desc->kir->n_static;
+    p->n_static += desc->kir->n_static;
     if (desc->kind == WF_PROGRAM_KIR && desc->n_bind < desc->kir->n_bind)
         return wf_fail(WEFT_E_VALUE, "cpu: %u bindings for a kernel with %d", desc->n_bind, desc->kir->n_bind);
     return wf_cpu_kernel_create(desc->kir, &p->kernel);
@@ -231,6 +234,12 @@ static weft_status bind_all(cpu_device *c, const wf_cmd *cmd, wf_cpu_run *run)
     for (uint32_t i = 0; i < cmd->n_bind; i++) {
         run->ptr[i] = range(c, "binding", cmd->bind[i].buffer, cmd->bind[i].offset, cmd->bind[i].size);
         run->size[i] = cmd->bind[i].size;
+/* Bindings before those of the IR. */
+static uint32_t kernel_bindings(const program *p, const int32_t *statics)
+{
+    return p->named ? p->named->n_operands + ((statics[p->named->flags_word] & WF_KERN_HAS_SCRATCH) != 0) : 0;
+}
+
         if (!run->ptr[i])
             return WEFT_E_VALUE;
     }
@@ -244,7 +253,7 @@ static weft_status run_dispatch(cpu_device *c, const wf_cmdlist *list, const wf_
         return wf_fail(WEFT_E_VALUE, "cpu: dispatch: no program %u", cmd->program);
     if (cmd->n_bind < p->n_bind)
         return wf_fail(WEFT_E_VALUE, "cpu: dispatch: %u bindings, the program has %u", cmd->n_bind, p->n_bind);
-    if (p->kind == WF_PROGRAM_KIR && cmd->static_bytes < p->n_static * 4)
+    if (cmd->static_bytes < p->n_static * 4)
         return wf_fail(WEFT_E_VALUE, "cpu: dispatch: %u static bytes, the kernel has %u", cmd->static_bytes, p->n_static * 4);
     wf_cpu_run run;
     WF_TRY(bind_all(c, cmd, &run));
@@ -258,13 +267,14 @@ static weft_status run_dispatch(cpu_device *c, const wf_cmdlist *list, const wf_
     run.pool = c->pool;
     run.cancel = c->base.cancel;
     run.error_word = &c->no_error_word;
-    if (p->kind == WF_PROGRAM_KIR) {
-        uint32_t word = p->kernel->k->n_bind;
-        if (p->has_error && cmd->n_bind > word && run.size[word] >= 4)
+    if (p->kernel) {
+        uint32_t word = kernel_bindings(p, run.statics) + p->kernel->k->n_bind; /* the error word, where there is one */
+        if (cmd->n_bind < word + p->has_error || (p->has_error && run.size[word] < 4))
+            return wf_fail(WEFT_E_VALUE, "cpu: dispatch: %u bindings, the kernel and its epilogue have %u", cmd->n_bind, word + p->has_error);
+        if (p->has_error)
             run.error_word = run.ptr[word];
-        return wf_cpu_kernel_run(p->kernel, &run);
     }
-    return p->fn(&run, p->kernel);
+    return p->named ? p->named->fn(&run, p->kernel) : wf_cpu_kernel_run(p->kernel, &run);
 }
 
 static weft_status run_copy(cpu_device *c, const wf_cmd *cmd)

@@ -1,12 +1,18 @@
 /* kern_table.c - the named kernels of the CPU device. */
 #include "kern.h"
 
+#define MATRIX(name) {#name, wf_kern_##name, WF_KERN_MAT_WORDS, 19, 2, true}
+#define BLOCKS(name) {#name, wf_kern_##name, WF_KERN_QUANT_WORDS, 11, 2, true}
 static const wf_cpu_named rows[] = {
-    {"matmul_vec", wf_kern_matmul_vec},       {"matmul_blas", wf_kern_matmul_blas},
-    {"matmul_packed", wf_kern_matmul_packed}, {"matmul_plain", wf_kern_matmul_plain},
-    {"linear_q8_0", wf_kern_linear_q8_0},     {"linear_q4_0", wf_kern_linear_q4_0},
-    {"linear_q4_1", wf_kern_linear_q4_1},     {"sdpa", wf_kern_sdpa},
-    {"topk", wf_kern_topk},
+    MATRIX(matmul_vec),
+    MATRIX(matmul_blas),
+    MATRIX(matmul_packed),
+    MATRIX(matmul_plain),
+    BLOCKS(linear_q8_0),
+    BLOCKS(linear_q4_0),
+    BLOCKS(linear_q4_1),
+    {"sdpa", wf_kern_sdpa, WF_KERN_SDPA_WORDS, 31, 3, false},
+    {"topk", wf_kern_topk, WF_KERN_TOPK_WORDS, 11, 1, false},
 };
 
 const wf_cpu_named *wf_cpu_named_find(const char *row)
