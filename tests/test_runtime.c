@@ -214,6 +214,22 @@ static void an_index_outside_is_an_error_and_the_context_goes_on(void **state)
     weft_scope_end(s);
 }
 
+static void an_index_outside_is_found_inside_the_epilogue_of_a_product(void **state)
+{
+    (void)state;
+    weft_scope *s = weft_scope_begin(ctx);
+    float got[6];
+    weft_tensor *x = f32(2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4}), *m = f32(2, (int64_t[]){3, 2}, (float[]){1, 0, 0, 1, 1, 1});
+    weft_tensor *rows = f32(2, (int64_t[]){4, 3}, (float[]){1, 2, 3, 10, 20, 30, 100, 200, 300, 7, 8, 9});
+    weft_tensor *bad = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){1, 77});
+    weft_tensor *good = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){-2, 0});
+    assert_int_equal(weft_read(weft_add(weft_linear(x, m, NULL), weft_index_select(rows, 0, bad)), got, sizeof got), WEFT_E_INDEX);
+    weft_tensor *product = weft_matmul(x, weft_transpose(m, 0, 1));
+    assert_int_equal(weft_read(weft_add(product, weft_index_select(rows, 0, bad)), got, sizeof got), WEFT_E_INDEX);
+    EXPECT(weft_add(weft_linear(x, m, NULL), weft_index_select(rows, 0, good)), 6, 0, 101, 202, 303, 4, 6, 10);
+    weft_scope_end(s);
+}
+
 static void cat_and_topk_and_casts(void **state)
 {
     (void)state;
@@ -352,3 +368,4 @@ int main(void)
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }
+        cmocka_unit_test(an_index_outside_is_found_inside_the_epilogue_of_a_product),

@@ -30,11 +30,11 @@ static void bind(wf_launch *l, int what, uint8_t access)
     l->bind[l->n_bind] = what;
     l->access[l->n_bind++] = access;
 }
-/* Output or epilogue, and scratch between the two. */
+/* Output or epilogue with its error word, and scratch between the two. */
 static weft_status bind_rest(const wf_kernel_req *req, wf_launch *l, wf_kernel_choice *out, int dtypes_at)
 {
     const wf_kir *e = req->epilogue;
-    if (l->n_bind + 2 + (e ? e->n_bind : 0) > WF_MAX_BIND)
+    if (l->n_bind + 2 + (e ? e->n_bind + e->has_error : 0) > WF_MAX_BIND)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: more than %d bindings", l->row, WF_MAX_BIND);
     if (!e)
         bind(l, WF_BIND_OUT, WF_ACCESS_WRITE);
@@ -44,6 +44,8 @@ static weft_status bind_rest(const wf_kernel_req *req, wf_launch *l, wf_kernel_c
     }
     for (int i = 0; e && i < e->n_bind; i++)
         bind(l, WF_BIND_EPILOGUE - i, e->bind[i].access);
+    if (e && e->has_error)
+        bind(l, WF_BIND_EPILOGUE - e->n_bind, WF_ACCESS_READ_WRITE);
     l->with_epilogue = e != NULL;
     return WEFT_OK;
 }
