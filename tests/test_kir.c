@@ -88,6 +88,10 @@ static void reduce_without_accumulator(wf_kir *k) { k->stages[0].n_acc = 0; }
 static void too_many_stages(wf_kir *k) { k->n_stages = WF_KIR_MAX_STAGES + 1; }
 static void vec_in_rows(wf_kir *k) { k->vec = 4; }
 static void odd_vec(wf_kir *k) { k->vec = 3; }
+static void too_many_bindings(wf_kir *k) { k->n_bind = 255; }
+static void chunks_past_statics(wf_kir *k) { k->bind[0].chunks = 2; k->bind[0].chunk_slot = k->n_static; }
+static void chunks_of_an_output(wf_kir *k) { k->bind[1].chunks = 2; }
+static void chunks_loaded_wide(wf_kir *k) { k->bind[0].chunks = 2; k->bind[0].wide = 1; }
 
 static void every_fault_is_refused(void **state)
 {
@@ -97,7 +101,8 @@ static void every_fault_is_refused(void **state)
         result_of_wrong_type, load_of_wrong_type, unknown_operation, unknown_type, unknown_dtype, unknown_binding,
         store_to_read_only, affine_past_statics, extents_past_statics, statics_past_window, stages_overlap,
         stages_leave_a_gap, accumulator_of_later_stage, accumulator_out_of_range, fold_of_outside_value,
-        reduce_without_accumulator, too_many_stages, vec_in_rows, odd_vec};
+        reduce_without_accumulator, too_many_stages, vec_in_rows, odd_vec, too_many_bindings,
+        chunks_past_statics, chunks_of_an_output, chunks_loaded_wide};
     for (size_t i = 0; i < WF_COUNT(faults); i++) {
         fixture f;
         make_rows(&f);

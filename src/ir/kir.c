@@ -126,8 +126,8 @@ static weft_status check_header(const wf_kir *k)
 {
     if (n_axes(k) > WF_KIR_MAX_AXES)
         return BAD("%d axes, at most %d", n_axes(k), WF_KIR_MAX_AXES);
-    if (wf_kir_total_bind(k) > WF_KIR_MAX_BIND)
-        return BAD("%d bindings, at most %d", wf_kir_total_bind(k), WF_KIR_MAX_BIND);
+    if (k->n_bind > WF_KIR_MAX_BIND || wf_kir_total_bind(k) > WF_KIR_MAX_BIND) /* the total reads bind[] */
+        return BAD("more than %d bindings", WF_KIR_MAX_BIND);
     if (k->n_stages < 1 || k->n_stages > WF_KIR_MAX_STAGES)
         return BAD("%d stages, expected 1 to %d", k->n_stages, WF_KIR_MAX_STAGES);
     if (k->n_instr < 1 || k->n_instr > WF_KIR_MAX_INSTR)
@@ -155,13 +155,13 @@ static weft_status check_bindings(const wf_kir *k)
             return BAD("binding %d: access %d", i, b->access);
         if (b->layout > 1 || b->linear > 1 || b->wide > 1)
             return BAD("binding %d: layout %d, linear %d, wide %d", i, b->layout, b->linear, b->wide);
+        if (b->chunks > 1 && (!has_words(k, b->chunk_slot, 1) || b->wide || b->access != WF_ACCESS_READ))
+            return BAD("binding %d: %d chunks at word %d, %d words", i, b->chunks, b->chunk_slot, k->n_static);
         if (!is_block_type(b->dtype))
             continue;
         if (b->access != WF_ACCESS_READ)
             return BAD("binding %d: %s is read only", i, weft_dtype_name((weft_dtype)b->dtype));
-        if (b->chunks > 1 && (!has_words(k, b->chunk_slot, 1) || b->wide || b->access != WF_ACCESS_READ))
-            return BAD("binding %d: %d chunks at word %d, %d words", i, b->chunks, b->chunk_slot, k->n_static);
-        if (b->layout == 1 && !has_words(k, b->plane_slot, 2))
+        if (b->layout == WF_LAYOUT_PLANAR && !has_words(k, b->plane_slot, 2))
             return BAD("binding %d: planes at word %d, %d words", i, b->plane_slot, k->n_static);
     }
     return WEFT_OK;
