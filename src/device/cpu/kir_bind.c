@@ -234,8 +234,8 @@ static void layout(kx_run *x)
     x->block_elems = x->tile_rows * x->tile_cols;
     x->acc_elems = ((x->outer_class & KX_P) ? x->tile_rows : 1) * ((x->outer_class & KX_Q) ? x->tile_cols : 1);
     x->slot_bytes = wf_align_up((uint64_t)x->block_elems * (uint64_t)x->kernel->slot_esize, 64);
-    if (x->slot_bytes % 4096 == 0)
-        x->slot_bytes += 192; /* slots a whole page apart would make loads wait for stores to other slots */
+    if (x->slot_bytes % KX_PAGE == 0)
+        x->slot_bytes += KX_PAGE_PAD; /* slots a whole page apart would make loads wait for stores to other slots */
     x->acc_bytes = wf_align_up((uint64_t)x->acc_elems * 8, 64);
     /* an accumulator has a value, a second half (index, or sums not yet flushed) and a result */
     x->ws_bytes = (size_t)(x->kernel->n_slots + KX_TEMPS) * x->slot_bytes + (size_t)x->kernel->n_accs * 3 * x->acc_bytes;

@@ -289,8 +289,10 @@ enum { EPILOGUE_STACK = 65536 };
 
 static int64_t epilogue_block(const wf_cpu_kernel *e)
 {
-    int64_t fits = EPILOGUE_STACK / ((e->n_slots + KX_TEMPS) * e->slot_esize);
-    return WF_MAX(WF_MIN(fits / 16 * 16, KX_BLOCK), 8); /* the cap on instructions leaves at least 8 */
+    int64_t bytes = EPILOGUE_STACK / (e->n_slots + KX_TEMPS) / 64 * 64; /* of a slot, whose size is rounded up so */
+    if (bytes >= KX_PAGE)
+        bytes -= KX_PAGE_PAD; /* a slot of whole pages is longer; smaller tiles than this block may have one */
+    return WF_MAX(WF_MIN(bytes / e->slot_esize / 16 * 16, KX_BLOCK), 8); /* the cap on instructions leaves at least 8 */
 }
 
 void wf_cpu_epilogue_run(const wf_cpu_kernel *epilogue, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,

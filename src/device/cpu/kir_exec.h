@@ -30,6 +30,8 @@ enum {
     KX_WALK_COLS = 4096,     /* and how many are walked together */
     KX_KEEP_BYTES = 128 << 10, /* of a row's values that a later stage uses again: a part of the second-level cache */
     KX_MAX_AXES = WF_KIR_MAX_AXES,
+    KX_PAGE = 4096,       /* slots of whole pages get */
+    KX_PAGE_PAD = 192,    /* this many bytes more */
     KX_TEMPS = 5,         /* slots after the values': three operands, raw storage, indices */
     KX_MAX_ACCS = WF_KIR_MAX_STAGES * WF_KIR_MAX_ACC
 };
