@@ -69,7 +69,7 @@ typedef struct wf_caps {
     bool runs_wgsl;          /* takes WGSL programs */
     bool runs_kir;           /* takes KIR and NAMED programs */
     bool f64, i64;           /* compute types beyond f32, i32, u32, bool */
-    bool shader_f16, subgroups, subgroup_matrix, unchecked, indirect;
+    bool subgroups, unchecked, indirect;
     uint32_t subgroup_min, subgroup_max;
     uint32_t layout;         /* WF_LAYOUT_* that block-type weights must have here: 0 plain, 1 planar */
     uint64_t max_buffer_bytes, max_binding_bytes;
@@ -96,8 +96,6 @@ typedef struct wf_device_vt {
     void (*forget)(wf_device *d, void *dst);
     /* CPU only: the address of a buffer's bytes, for zero-copy reads; others NULL. */
     void *(*map)(wf_device *d, uint32_t id);
-    bool (*supports_named)(wf_device *d, const char *row); /* NAMED programs this device has */
-    weft_status (*memory_info)(wf_device *d, uint64_t *total, uint64_t *free); /* 0: unknown */
 } wf_device_vt;
 
 struct wf_device {

@@ -14,22 +14,23 @@ static uint64_t meminfo_bytes(const char *text, const char *key)
     return p ? strtoull(p + strlen(key), NULL, 10) << 10 : 0;
 }
 
-void wf_cpu_memory(uint64_t *total, uint64_t *available)
+/* Of the machine; 0: unknown. */
+static uint64_t memory_bytes(void)
 {
-    *total = *available = 0;
+    uint64_t total = 0;
     char text[2048];
     FILE *f = fopen("/proc/meminfo", "rb");
     if (f) {
         size_t n = fread(text, 1, sizeof text - 1, f);
         fclose(f);
         text[n] = 0;
-        *total = meminfo_bytes(text, "MemTotal:");
-        *available = meminfo_bytes(text, "MemAvailable:");
+        total = meminfo_bytes(text, "MemTotal:");
     }
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
-    if (!*total && sysconf(_SC_PHYS_PAGES) > 0)
-        *total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    if (!total && sysconf(_SC_PHYS_PAGES) > 0)
+        total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 #endif
+    return total;
 }
 
 static void add_feature(weft_device_info *info, const char *name, bool on, const char *reason)
@@ -66,7 +67,6 @@ static void add_instruction_sets(weft_device_info *info)
 
 void wf_cpu_describe(weft_device_info *info)
 {
-    uint64_t available;
     memset(info, 0, sizeof *info);
     snprintf(info->spec, sizeof info->spec, "cpu");
     snprintf(info->kind, sizeof info->kind, "cpu");
@@ -75,7 +75,7 @@ void wf_cpu_describe(weft_device_info *info)
     snprintf(info->name, sizeof info->name, "%s", brand);
     snprintf(info->implementation, sizeof info->implementation, "weft cpu (%s loops)", wf_vec_ops_get()->name);
     snprintf(info->backend, sizeof info->backend, "cpu");
-    wf_cpu_memory(&info->memory_bytes, &available);
+    info->memory_bytes = memory_bytes();
     info->n_threads = (uint32_t)wf_thread_default();
     /* Kernels count elements with 32 bits; a buffer is limited by the machine's memory (ask for more and the
      * system may still say yes: it overcommits). */

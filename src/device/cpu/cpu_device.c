@@ -218,12 +218,6 @@ static void program_destroy(wf_device *d, uint32_t id)
     program_free(p);
 }
 
-static bool supports_named(wf_device *d, const char *row)
-{
-    (void)d;
-    return wf_cpu_named_find(row) != NULL;
-}
-
 /* ---- submit ---- */
 
 static weft_status bind_all(cpu_device *c, const wf_cmd *cmd, wf_cpu_run *run)
@@ -365,13 +359,6 @@ static weft_status wait_fence(wf_device *d, uint64_t fence, int64_t timeout_ns)
 
 /* ---- opening and closing ---- */
 
-static weft_status memory_info(wf_device *d, uint64_t *total, uint64_t *free_bytes)
-{
-    (void)d;
-    wf_cpu_memory(total, free_bytes);
-    return WEFT_OK;
-}
-
 static void close_device(wf_device *d)
 {
     cpu_device *c = cpu(d);
@@ -398,8 +385,6 @@ static const wf_device_vt cpu_vt = {
     .submit = submit,
     .wait = wait_fence,
     .map = map_buffer,
-    .supports_named = supports_named,
-    .memory_info = memory_info,
 };
 
 weft_status wf_cpu_open(int n_threads, wf_device **out)

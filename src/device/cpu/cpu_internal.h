@@ -5,7 +5,6 @@
 #include "kir_exec.h"
 
 void wf_cpu_brand(char name[64]);                              /* the processor's name */
-void wf_cpu_memory(uint64_t *total, uint64_t *available);      /* of the machine, in bytes; 0: unknown */
 void wf_cpu_copy(wf_pool *pool, void *dst, const void *src, size_t n); /* on all threads; may overlap */
 
 #endif

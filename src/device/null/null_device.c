@@ -21,7 +21,6 @@ typedef struct null_device {
     wf_device base;
     wf_mutex lock;
     wf_id_table buffers, programs; /* programs: the object is the device itself */
-    wf_null_counts counts;
     uint64_t fence;
     /* the last submit */
     wf_cmd *cmds;
@@ -68,11 +67,6 @@ static weft_status buffer_create(wf_device *d, uint32_t id, uint64_t size)
     b->size = size;
     wf_lock(&c->lock);
     weft_status st = wf_id_insert(&c->buffers, "buffer", id, b);
-    if (st == WEFT_OK) {
-        c->counts.buffers++;
-        c->counts.buffers_live++;
-        c->counts.bytes_live += size;
-    }
     wf_unlock(&c->lock);
     if (st != WEFT_OK)
         wf_free(b);
@@ -84,11 +78,8 @@ static void buffer_destroy(wf_device *d, uint32_t id)
     null_device *c = null_of(d);
     wf_lock(&c->lock);
     buffer *b = wf_id_remove(&c->buffers, id);
-    if (b) {
-        c->counts.buffers_live--;
-        c->counts.bytes_live -= b->size;
+    if (b)
         buffer_release(b);
-    }
     wf_unlock(&c->lock);
 }
 
@@ -108,7 +99,6 @@ static weft_status write_buffer(wf_device *d, uint32_t id, uint64_t offset, cons
     weft_status st = WEFT_OK;
     wf_lock(&c->lock);
     buffer *b = find(c, "write", id, offset, n);
-    c->counts.writes++;
     if (!b)
         st = WEFT_E_VALUE;
     else if (b->size <= KEEP_BYTES) {
@@ -128,7 +118,6 @@ static weft_status read_buffer(wf_device *d, uint32_t id, uint64_t offset, void 
     null_device *c = null_of(d);
     wf_lock(&c->lock);
     bool ok = find(c, "read", id, offset, n) != NULL;
-    c->counts.reads++;
     if (ok) {
         memset(dst, 0, (size_t)n);
         *fence = ++c->fence;
@@ -144,10 +133,6 @@ static weft_status program_create(wf_device *d, uint32_t id, const wf_program_de
         return wf_fail(WEFT_E_VALUE, "null: %u bindings, at most %d", desc->n_bind, WF_MAX_BIND);
     wf_lock(&c->lock);
     weft_status st = wf_id_insert(&c->programs, "program", id, c);
-    if (st == WEFT_OK) {
-        c->counts.programs++;
-        c->counts.programs_live++;
-    }
     wf_unlock(&c->lock);
     return st;
 }
@@ -156,8 +141,7 @@ static void program_destroy(wf_device *d, uint32_t id)
 {
     null_device *c = null_of(d);
     wf_lock(&c->lock);
-    if (wf_id_remove(&c->programs, id))
-        c->counts.programs_live--;
+    wf_id_remove(&c->programs, id);
     wf_unlock(&c->lock);
 }
 
@@ -185,15 +169,8 @@ static weft_status submit(wf_device *d, const wf_cmdlist *list, uint64_t *fence)
     null_device *c = null_of(d);
     wf_lock(&c->lock);
     weft_status st = record(c, list);
-    if (st == WEFT_OK) {
-        c->counts.submits++;
-        for (uint32_t i = 0; i < list->n_cmds; i++) {
-            c->counts.dispatches += list->cmds[i].kind == WF_CMD_DISPATCH;
-            c->counts.copies += list->cmds[i].kind == WF_CMD_COPY;
-            c->counts.fills += list->cmds[i].kind == WF_CMD_FILL;
-        }
+    if (st == WEFT_OK)
         *fence = ++c->fence;
-    }
     wf_unlock(&c->lock);
     return st;
 }
@@ -203,7 +180,6 @@ static weft_status wait_fence(wf_device *d, uint64_t fence, int64_t timeout_ns)
     (void)timeout_ns;
     null_device *c = null_of(d);
     wf_lock(&c->lock);
-    c->counts.waits++;
     uint64_t last = c->fence;
     wf_unlock(&c->lock);
     if (fence > last)
@@ -219,20 +195,6 @@ static void *map_buffer(wf_device *d, uint32_t id)
     return NULL;
 }
 
-static bool supports_named(wf_device *d, const char *row)
-{
-    (void)d;
-    (void)row;
-    return false;
-}
-
-static weft_status memory_info(wf_device *d, uint64_t *total, uint64_t *free_bytes)
-{
-    (void)d;
-    *total = *free_bytes = 0;
-    return WEFT_OK;
-}
-
 static const wf_device_vt null_vt = {
     .name = "null",
     .close = close_device,
@@ -245,8 +207,6 @@ static const wf_device_vt null_vt = {
     .submit = submit,
     .wait = wait_fence,
     .map = map_buffer,
-    .supports_named = supports_named,
-    .memory_info = memory_info,
 };
 
 void wf_null_describe(weft_device_info *info)
@@ -286,14 +246,6 @@ weft_status wf_null_open(wf_device **out)
     caps->max_workgroups = caps->info.max_workgroups;
     *out = &c->base;
     return WEFT_OK;
-}
-
-void wf_null_count(wf_device *d, wf_null_counts *out)
-{
-    null_device *c = null_of(d);
-    wf_lock(&c->lock);
-    *out = c->counts;
-    wf_unlock(&c->lock);
 }
 
 void wf_null_last(wf_device *d, const void **list, size_t *list_bytes, const void **statics, size_t *static_bytes,

@@ -98,7 +98,7 @@ enum { WF_WGPU_MAX_FEATURES = 16 };
 typedef struct wf_wgpu_features {
     WGPUFeatureName want[WF_WGPU_MAX_FEATURES]; /* to ask the device for */
     size_t n_want;
-    bool f16, subgroups, subgroup_matrix, unchecked, timestamp;
+    bool subgroups, unchecked;
 } wf_wgpu_features;
 /* Fills info's feature list and memory_bytes too. */
 void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, wf_wgpu_features *out, weft_device_info *info);

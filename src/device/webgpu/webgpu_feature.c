@@ -35,7 +35,7 @@ typedef struct feature_row {
     uint32_t also;        /* asked for too when the adapter has it */
     const char *missing;  /* the reason when the adapter lacks `needs` */
     feature_test test;    /* NULL: nothing more to ask */
-    size_t flag;          /* offset of the bool in wf_wgpu_features */
+    size_t flag;          /* offset of a bool in wf_wgpu_features, or 0 (the list of names) */
 } feature_row;
 
 static const char *native_trusted(const wf_wgpu_lib *lib, WGPUAdapter adapter)
@@ -72,20 +72,19 @@ static const char *dawn_matrix(const wf_wgpu_lib *lib, WGPUAdapter adapter)
 
 #define FLAG(field) offsetof(wf_wgpu_features, field)
 static const feature_row native_rows[] = {
-    {"f16", WGPUFeatureName_ShaderF16, 0, "the adapter has no 16-bit floats in shaders", NULL, FLAG(f16)},
+    {"f16", WGPUFeatureName_ShaderF16, 0, "the adapter has no 16-bit floats in shaders", NULL, 0},
     {"subgroups", WGPUNativeFeature_Subgroup, WGPUNativeFeature_SubgroupBarrier, "the adapter has no subgroup operations", NULL,
      FLAG(subgroups)},
-    {"subgroup-matrix", 0, 0, "", native_matrix, FLAG(subgroup_matrix)},
+    {"subgroup-matrix", 0, 0, "", native_matrix, 0},
     {"unchecked", 0, 0, "", native_trusted, FLAG(unchecked)},
-    {"timestamp-query", WGPUFeatureName_TimestampQuery, 0, "the adapter has no timestamps", NULL, FLAG(timestamp)},
+    {"timestamp-query", WGPUFeatureName_TimestampQuery, 0, "the adapter has no timestamps", NULL, 0},
 };
 static const feature_row dawn_rows[] = {
-    {"f16", WGPUFeatureName_ShaderF16, 0, "the adapter has no 16-bit floats in shaders", NULL, FLAG(f16)},
+    {"f16", WGPUFeatureName_ShaderF16, 0, "the adapter has no 16-bit floats in shaders", NULL, 0},
     {"subgroups", WGPUFeatureName_Subgroups, 0, "the adapter has no subgroup operations", NULL, FLAG(subgroups)},
-    {"subgroup-matrix", WF_DAWN_FEATURE_SUBGROUP_MATRIX, 0, "the adapter has no subgroup matrices", dawn_matrix,
-     FLAG(subgroup_matrix)},
+    {"subgroup-matrix", WF_DAWN_FEATURE_SUBGROUP_MATRIX, 0, "the adapter has no subgroup matrices", dawn_matrix, 0},
     {"unchecked", 0, 0, "", NULL, FLAG(unchecked)}, /* the toggle disable_robustness */
-    {"timestamp-query", WGPUFeatureName_TimestampQuery, 0, "the adapter has no timestamps", NULL, FLAG(timestamp)},
+    {"timestamp-query", WGPUFeatureName_TimestampQuery, 0, "the adapter has no timestamps", NULL, 0},
 };
 
 bool wf_wgpu_feature_switched_off(const char *name)
@@ -161,7 +160,8 @@ void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, wf_wgpu_
         f->on = !*reason;
         if (!f->on)
             continue;
-        *((bool *)out + rows[i].flag) = true;
+        if (rows[i].flag)
+            *((bool *)out + rows[i].flag) = true;
         want(out, rows[i].needs);
         if (rows[i].also && offers(&have, rows[i].also))
             want(out, rows[i].also);

@@ -18,20 +18,6 @@ static void *map_nothing(wf_device *base, uint32_t id)
     return NULL;
 }
 
-static bool supports_no_named(wf_device *base, const char *row)
-{
-    (void)base, (void)row;
-    return false;
-}
-
-static weft_status memory_info(wf_device *base, uint64_t *total, uint64_t *free_bytes)
-{
-    *total = base->caps.info.memory_bytes;
-    *free_bytes = 0; /* WebGPU does not tell */
-    .forget = wf_wgpu_forget,
-    return WEFT_OK;
-}
-
 static const wf_device_vt webgpu_vt = {
     .name = "webgpu",
     .close = close_device,
@@ -44,8 +30,6 @@ static const wf_device_vt webgpu_vt = {
     .submit = wf_wgpu_submit,
     .wait = wf_wgpu_wait,
     .map = map_nothing,
-    .supports_named = supports_no_named,
-    .memory_info = memory_info,
 };
 
 /* ---- closing ---- */
@@ -177,9 +161,7 @@ static void fill_caps(wf_caps *caps, const wf_wgpu_adapter *a)
     *caps = (wf_caps){
         .info = a->info,
         .runs_wgsl = true,
-        .shader_f16 = a->features.f16,
         .subgroups = a->features.subgroups,
-        .subgroup_matrix = a->features.subgroup_matrix,
         .unchecked = a->features.unchecked,
         .indirect = true,
         .subgroup_min = a->subgroup_min,
