@@ -31,7 +31,7 @@ static void make_gather(fixture *f)
     int table = fx_bind(f, WEFT_DTYPE_Q4_1, WF_ACCESS_READ, false), ids = fx_bind(f, WEFT_DTYPE_I32, WF_ACCESS_READ, false);
     int out = fx_bind(f, WEFT_DTYPE_BF16, WF_ACCESS_WRITE, true);
     f->k.has_error = 1;
-    f->k.bind[table].layout = 1;
+    f->k.bind[table].layout = WF_LAYOUT_PLANAR;
     f->k.bind[table].plane_slot = fx_words(f, 2, (int32_t[]){1024, 2048});
     fx_stage(f, WF_KSTAGE_OUTER);
     int id = fx_load(f, ids, fx_row_major(f, 1));

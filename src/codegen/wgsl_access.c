@@ -178,7 +178,7 @@ static void emit_block_load(const wf_wgsl_gen *g, int bind)
                 "    let block = u32(i) >> 5u;\n"
                 "    let j = u32(i) & 31u;\n",
                 n);
-    if (b->layout)
+    if (b->layout == WF_LAYOUT_PLANAR)
         wf_str_addf(g->out,
                     "    let q_at = block * %uu;\n"
                     "    let d = half%u(u32(%s) + block * 2u);\n",
@@ -186,7 +186,7 @@ static void emit_block_load(const wf_wgsl_gen *g, int bind)
     else
         wf_str_addf(g->out, "    let q_at = block * %uu + %uu;\n    let d = half%u(block * %uu);\n", block_bytes, head, n,
                     block_bytes);
-    if (has_min && b->layout)
+    if (has_min && b->layout == WF_LAYOUT_PLANAR)
         wf_str_addf(g->out, "    let m = half%u(u32(%s) + block * 2u);\n", n,
                     wf_wgsl_word(g, b->plane_slot + 1u, minimum));
     else if (has_min)

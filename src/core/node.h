@@ -71,8 +71,6 @@ typedef struct wf_storage {
     weft_ctx *ctx;
     void (*release)(struct wf_storage *); /* gives the buffer back and frees the handle */
 } wf_storage;
-enum { WF_LAYOUT_PLAIN = 0, /* row-major elements, GGUF blocks in order */
-       WF_LAYOUT_PLANAR = 1 /* block types: all quants, then all f16 scales, then all f16 minima; each plane 16-byte aligned */ };
 
 typedef struct wf_node wf_node;
 typedef struct wf_value {

@@ -71,7 +71,7 @@ typedef struct wf_caps {
     bool f64, i64;           /* compute types beyond f32, i32, u32, bool */
     bool subgroups, unchecked, indirect;
     uint32_t subgroup_min, subgroup_max;
-    uint32_t layout;         /* WF_LAYOUT_* that block-type weights must have here: 0 plain, 1 planar */
+    uint32_t layout;         /* WF_LAYOUT_* that block-type weights must have here */
     uint64_t max_buffer_bytes, max_binding_bytes;
     uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes, max_workgroups;
 } wf_caps;

@@ -153,7 +153,7 @@ static weft_status check_bindings(const wf_kir *k)
             return BAD("binding %d: dtype %d", i, b->dtype);
         if (b->access < WF_ACCESS_READ || b->access > WF_ACCESS_READ_WRITE)
             return BAD("binding %d: access %d", i, b->access);
-        if (b->layout > 1 || b->linear > 1 || b->wide > 1)
+        if (b->layout > WF_LAYOUT_PLANAR || b->linear > 1 || b->wide > 1)
             return BAD("binding %d: layout %d, linear %d, wide %d", i, b->layout, b->linear, b->wide);
         if (b->chunks > 1 && (!has_words(k, b->chunk_slot, 1) || b->wide || b->access != WF_ACCESS_READ))
             return BAD("binding %d: %d chunks at word %d, %d words", i, b->chunks, b->chunk_slot, k->n_static);

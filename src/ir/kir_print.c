@@ -78,7 +78,7 @@ void wf_kir_print(const wf_kir *k, wf_str *out)
         wf_str_addf(out, "  b%d: %s %s%s%s", i, weft_dtype_name((weft_dtype)b->dtype), NAME(access_name, b->access),
                     b->linear ? " linear" : "", b->wide ? " wide" : "");
         if (weft_dtype_is_quantised((weft_dtype)b->dtype))
-            wf_str_addf(out, b->layout ? " planar p[%d]" : " plain", b->plane_slot);
+            wf_str_addf(out, b->layout == WF_LAYOUT_PLANAR ? " planar p[%d]" : " plain", b->plane_slot);
         wf_str_add(out, "\n");
     }
     for (int s = 0; s < k->n_stages && s < WF_KIR_MAX_STAGES; s++) {

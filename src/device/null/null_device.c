@@ -237,7 +237,7 @@ weft_status wf_null_open(wf_device **out)
     wf_null_describe(&caps->info);
     caps->runs_wgsl = true;
     caps->indirect = true;
-    caps->layout = 1;
+    caps->layout = WF_LAYOUT_PLANAR;
     caps->max_buffer_bytes = caps->info.max_buffer_bytes;
     caps->max_binding_bytes = caps->info.max_binding_bytes;
     caps->max_storage_buffers = caps->info.max_storage_buffers;

@@ -6,7 +6,6 @@
 #define REQUEST_TIMEOUT_NS 30000000000
 #define CLOSE_TIMEOUT_NS 10000000000 /* for work in flight */
 #define LATE_TIMEOUT_NS 2000000000   /* for answers still due after the device is destroyed */
-enum { LAYOUT_PLANAR = 1 };          /* wf_caps.layout: shaders read whole words of each plane */
 
 static void close_device(wf_device *base);
 
@@ -166,7 +165,7 @@ static void fill_caps(wf_caps *caps, const wf_wgpu_adapter *a)
         .indirect = true,
         .subgroup_min = a->subgroup_min,
         .subgroup_max = a->subgroup_max,
-        .layout = LAYOUT_PLANAR,
+        .layout = WF_LAYOUT_PLANAR, /* shaders read whole words of each plane */
         .max_buffer_bytes = a->info.max_buffer_bytes,
         .max_binding_bytes = a->info.max_binding_bytes,
         .max_storage_buffers = a->info.max_storage_buffers,
