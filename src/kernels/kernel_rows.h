@@ -38,6 +38,9 @@ typedef struct wf_kernel_family {
 #define WF_PROBLEM_BYTES 1024
 extern const wf_kernel_family wf_matrix_family, wf_sdpa_family, wf_topk_family;
 
+/* The row that WEFT_KERNEL ("op:row,op:row", the last of an op counts) asks for; false and empty when none. A longer
+ * name is cut, and then names no row. */
+bool wf_kernel_forced(const char *op, char *row, size_t size);
 bool wf_kernel_refuse(wf_kernel_ask *ask, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* false */
 
 /* ---- views ---- */

@@ -33,19 +33,18 @@ static bool name_op(const wf_kernel_req *req, op_names *out)
     }
 }
 
-/* The row that WEFT_KERNEL ("op:row,op:row") asks for this op; empty when none. */
-static void forced_row(const char *op, char *row, size_t n)
+bool wf_kernel_forced(const char *op, char *row, size_t size)
 {
     const char *p = getenv("WEFT_KERNEL");
-    size_t len = strlen(op);
+    size_t n = strlen(op);
     row[0] = 0;
     while (p && *p) {
-        const char *end = strchr(p, ',');
-        size_t part = end ? (size_t)(end - p) : strlen(p);
-        if (part > len && strncmp(p, op, len) == 0 && p[len] == ':')
-            snprintf(row, n, "%.*s", (int)(part - len - 1), p + len + 1);
-        p = end ? end + 1 : NULL;
+        size_t part = strcspn(p, ",");
+        if (part > n + 1 && strncmp(p, op, n) == 0 && p[n] == ':')
+            snprintf(row, size, "%.*s", (int)(part - n - 1), p + n + 1);
+        p += part + (p[part] == ',');
     }
+    return row[0] != 0;
 }
 
 static bool has_features(wf_kernel_ask *ask)
@@ -90,7 +89,7 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
     char forced[64], reasons[600] = "";
     size_t used = 0;
     bool known = false;
-    forced_row(op->spoken, forced, sizeof forced);
+    wf_kernel_forced(op->spoken, forced, sizeof forced);
     for (size_t i = 0; i < WF_COUNT(rows); i++) {
         const wf_kernel_row *row = &rows[i];
         if (strcmp(row->op, op->rows) != 0 || (forced[0] && strcmp(forced, row->name) != 0))

@@ -5,9 +5,9 @@
 #include "kernels_cpu.h"
 
 #include "cpu_kernels.h"
+#include "kernel_rows.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* ---- words ---- */
 static weft_status put(wf_launch *l, int at, int64_t v)
@@ -51,27 +51,6 @@ static weft_status bind_rest(const wf_kernel_req *req, wf_launch *l, wf_kernel_c
 }
 
 /* ---- axes ---- */
-typedef struct axis {
-    int64_t extent, stride[2];
-} axis;
-/* Adjacent axes that are walked with one stride in both operands become one; extents of 1 go. */
-static int merge_axes(axis *a, int n)
-{
-    int count = 0;
-    for (int i = 0; i < n; i++) {
-        if (a[i].extent == 1)
-            continue;
-        axis *last = count ? &a[count - 1] : NULL;
-        if (last && last->stride[0] == a[i].stride[0] * a[i].extent && last->stride[1] == a[i].stride[1] * a[i].extent) {
-            last->extent *= a[i].extent;
-            last->stride[0] = a[i].stride[0];
-            last->stride[1] = a[i].stride[1];
-        } else {
-            a[count++] = a[i];
-        }
-    }
-    return count;
-}
 /* The stride of output axis `at` of rank `out_rank` in a view that is aligned at the right. */
 static int64_t aligned_stride(const wf_view *v, int out_rank, int at)
 {
@@ -82,26 +61,10 @@ static bool is_float(weft_dtype t) { return t == WEFT_DTYPE_F32 || t == WEFT_DTY
 static int n_threads(const wf_caps *caps) { return caps->info.n_threads > 0 ? (int)caps->info.n_threads : 1; }
 
 /* ---- WEFT_KERNEL ---- */
-/* The row forced for this op, copied; false: none. */
-static bool forced_row(const char *op, char *row, size_t size)
-{
-    const char *p = getenv("WEFT_KERNEL");
-    const size_t n = strlen(op);
-    while (p && *p) {
-        const size_t len = strcspn(p, ",");
-        if (len > n + 1 && strncmp(p, op, n) == 0 && p[n] == ':' && len - n - 1 < size) {
-            memcpy(row, p + n + 1, len - n - 1);
-            row[len - n - 1] = 0;
-            return true;
-        }
-        p += len + (p[len] == ',');
-    }
-    return false;
-}
 static weft_status check_forced(const char *op, const char *only)
 {
     char row[64];
-    if (forced_row(op, row, sizeof row) && strcmp(row, only) != 0)
+    if (wf_kernel_forced(op, row, sizeof row) && strcmp(row, only) != 0)
         return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL=%s:%s: the only row here is %s", op, row, only);
     return WEFT_OK;
 }
@@ -139,7 +102,7 @@ static weft_status pick_matrix_row(const char *op, const int32_t *words, const s
 {
     char forced[64];
     const char *why;
-    const bool has = forced_row(op, forced, sizeof forced);
+    const bool has = wf_kernel_forced(op, forced, sizeof forced);
     for (size_t i = 0; i < WF_COUNT(matrix_rows); i++) {
         if (has && strcmp(forced, matrix_rows[i].name) != 0)
             continue;
@@ -160,24 +123,24 @@ typedef struct matrix {
     bool flat;
 } matrix;
 
-static weft_status set_batch(matrix *t, const axis *axes, int n)
+static weft_status set_batch(const wf_launch *l, matrix *t, const wf_axis_run *axes, int n)
 {
     if (n > 3)
-        return wf_fail(WEFT_E_UNSUPPORTED, "matmul: %d batch axes do not merge into 3", n);
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: %d batch axes do not merge to 3", l->row, n);
     t->batch = 1;
     for (int i = 0; i < 3; i++) {
-        const axis one = {1, {0, 0}}, *a = i < 3 - n ? &one : &axes[i - (3 - n)];
+        const wf_axis_run one = {1, {0, 0}}, *a = i < 3 - n ? &one : &axes[i - (3 - n)];
         t->extents[i] = a->extent;
         t->side[0][3 + i] = a->stride[0];
         t->side[1][3 + i] = a->stride[1];
         if (!wf_mul_i64(t->batch, a->extent, &t->batch))
-            return wf_fail(WEFT_E_UNSUPPORTED, "matmul: too many batches");
+            return wf_fail(WEFT_E_UNSUPPORTED, "%s: too many batches", l->row);
     }
     return WEFT_OK;
 }
 
 /* A vector operand is a matrix of one row (a) or one column (b). */
-static weft_status read_matmul(const wf_kernel_req *req, matrix *t)
+static weft_status read_matmul(const wf_kernel_req *req, const wf_launch *l, matrix *t)
 {
     const wf_view *a = &req->in[0].view, *b = &req->in[1].view;
     if (a->rank < 1 || b->rank < 1)
@@ -192,24 +155,24 @@ static weft_status read_matmul(const wf_kernel_req *req, matrix *t)
     memcpy(t->side[1], b_side, sizeof b_side);
     /* Leading axes of the output, without the matrix axes that it has. */
     const int lead = req->out_rank - (a_vec ? 0 : 1) - (b_vec ? 0 : 1);
-    axis axes[WEFT_MAX_RANK];
+    wf_axis_run axes[WEFT_MAX_RANK];
     for (int i = 0; i < lead; i++)
-        axes[i] = (axis){req->out_shape[i], {a_vec ? 0 : aligned_stride(a, lead + 2, i), b_vec ? 0 : aligned_stride(b, lead + 2, i)}};
-    return set_batch(t, axes, merge_axes(axes, lead > 0 ? lead : 0));
+        axes[i] = (wf_axis_run){req->out_shape[i], {a_vec ? 0 : aligned_stride(a, lead + 2, i), b_vec ? 0 : aligned_stride(b, lead + 2, i)}};
+    return set_batch(l, t, axes, wf_axes_merge(axes, lead > 0 ? lead : 0, 2));
 }
 
-static int linear_rows(const wf_view *x, axis *axes)
+static int linear_rows(const wf_view *x, wf_axis_run *axes)
 {
     for (int i = 0; i < x->rank - 1; i++)
-        axes[i] = (axis){x->shape[i], {x->strides[i], 0}};
+        axes[i] = (wf_axis_run){x->shape[i], {x->strides[i], 0}};
     /* stride[1] is 0 everywhere: b does not move with the rows */
-    return merge_axes(axes, x->rank - 1);
+    return wf_axes_merge(axes, x->rank - 1, 2);
 }
 
-static weft_status read_linear(const wf_kernel_req *req, matrix *t)
+static weft_status read_linear(const wf_kernel_req *req, const wf_launch *l, matrix *t)
 {
     const wf_view *x = &req->in[0].view, *w = &req->in[1].view;
-    axis axes[WEFT_MAX_RANK];
+    wf_axis_run axes[WEFT_MAX_RANK];
     if (x->rank < 1 || w->rank != 2)
         return wf_fail(WEFT_E_UNSUPPORTED, "linear: operands of rank %d and %d", x->rank, w->rank);
     const int n = linear_rows(x, axes);
@@ -221,7 +184,7 @@ static weft_status read_linear(const wf_kernel_req *req, matrix *t)
     const int64_t b_side[3] = {w->offset, w->strides[1], w->strides[0]};
     memcpy(t->side[0], a_side, sizeof a_side);
     memcpy(t->side[1], b_side, sizeof b_side);
-    return set_batch(t, axes, n ? n - 1 : 0);
+    return set_batch(l, t, axes, n ? n - 1 : 0);
 }
 
 static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
@@ -235,7 +198,7 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
                        weft_dtype_name(req->out_dtype));
     if (f64 && req->epilogue)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: f64 with an epilogue, whose input is f32", l->row);
-    WF_TRY(req->op == WF_OP_LINEAR ? read_linear(req, &t) : read_matmul(req, &t));
+    WF_TRY(req->op == WF_OP_LINEAR ? read_linear(req, l, &t) : read_matmul(req, l, &t));
     const int64_t head[4] = {t.m, t.n, t.k, t.batch};
     WF_TRY(put_all(l, 0, head, 4));
     WF_TRY(put_all(l, 4, t.extents, 3));
@@ -261,7 +224,7 @@ static weft_status choose_quant(const wf_caps *caps, const wf_kernel_req *req, w
 {
     const wf_operand *x = &req->in[0], *w = &req->in[1];
     wf_launch *l = &out->launch[0];
-    axis axes[WEFT_MAX_RANK];
+    wf_axis_run axes[WEFT_MAX_RANK];
     l->row = w->dtype == WEFT_DTYPE_Q8_0 ? "linear_q8_0" : w->dtype == WEFT_DTYPE_Q4_0 ? "linear_q4_0" : "linear_q4_1";
     const weft_dtype o = req->epilogue ? WEFT_DTYPE_F32 : req->out_dtype;
     if (x->view.rank < 1 || w->view.rank != 2 || !is_float(x->dtype) || !is_float(o))
@@ -270,7 +233,7 @@ static weft_status choose_quant(const wf_caps *caps, const wf_kernel_req *req, w
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: the weights are not in plain layout", l->row);
     const int n = linear_rows(&x->view, axes);
     if (n > 4)
-        return wf_fail(WEFT_E_UNSUPPORTED, "%s: %d leading axes of x do not merge into 4", l->row, n);
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: %d leading axes of x do not merge to 4", l->row, n);
     const int64_t k = x->view.shape[x->view.rank - 1], rows = w->view.shape[0];
     const int64_t w_row = rows == 1 ? w->view.shape[1] : w->view.strides[0];
     if (k % 32 || w->view.offset % 32 || w_row % 32 || (w->view.strides[1] != 1 && k > 1))
@@ -289,7 +252,7 @@ static weft_status choose_quant(const wf_caps *caps, const wf_kernel_req *req, w
     WF_TRY(put_all(l, 16, strides, 4));
     l->statics[11] = dtype_word(x->dtype, 0) | dtype_word(o, 1);
     l->n_static = WF_KERN_QUANT_WORDS;
-    WF_TRY(check_forced("linear", l->row));
+    WF_TRY(check_forced("qlinear", l->row));
     out->scratch_bytes = wf_kern_quant_scratch(m, rows, k, head[9] != 0, n_threads(caps));
     out->flops = 2 * m * rows * k;
     out->bytes = (int64_t)weft_dtype_block_bytes(w->dtype) * (rows * k / 32) +
@@ -367,13 +330,13 @@ static weft_status choose_topk(const wf_kernel_req *req, wf_kernel_choice *out)
 {
     wf_launch *l = &out->launch[0];
     const wf_view *x = &req->in[0].view;
-    axis axes[WEFT_MAX_RANK];
+    wf_axis_run axes[WEFT_MAX_RANK];
     l->row = "topk";
     if (req->epilogue || x->rank < 1 || weft_dtype_is_quantised(req->in[0].dtype))
         return wf_fail(WEFT_E_UNSUPPORTED, "topk: %s of rank %d", weft_dtype_name(req->in[0].dtype), x->rank);
     const int n = linear_rows(x, axes);
     if (n > 3)
-        return wf_fail(WEFT_E_UNSUPPORTED, "topk: %d leading axes do not merge into 3", n);
+        return wf_fail(WEFT_E_UNSUPPORTED, "topk: %d leading axes do not merge to 3", n);
     int64_t rows = 1, extents[3] = {1, 1, 1}, strides[3] = {0};
     for (int i = 0; i < n; i++) {
         extents[3 - n + i] = axes[i].extent;
