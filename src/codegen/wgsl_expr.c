@@ -331,7 +331,7 @@ static void emit_load(const wf_wgsl_gen *g, const wf_kinstr *in, const char *ind
 
 static void emit_check(const wf_wgsl_gen *g, const wf_kinstr *in, const char *index)
 {
-    char word[32], call[48];
+    char word[32], call[64];
     const char *const operand[3] = {index, "", ""};
     snprintf(call, sizeof call, "check_index($a, %s)", wf_wgsl_word(g, in->slot, word));
     expand(call, true, operand, WF_KTY_I32, g->width, g->out);
