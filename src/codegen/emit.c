@@ -133,7 +133,8 @@ static int load(wf_emit *e, int32_t p, const wf_affine *lin, int index)
     bool windowed = lin && e->g->window_bytes && wf_dtype_bytes(n->dtype, n->numel) > e->g->window_bytes;
     int bind = windowed ? wf_kb_bind_apart(&e->b, p, n->dtype, WF_ACCESS_READ, n->layout)
                         : wf_kb_bind(&e->b, p, n->dtype, WF_ACCESS_READ, n->layout);
-    wf_kb_range(&e->b, bind, lin);
+    if (!lin && n->numel > INT32_MAX)
+        return fail(e, wf_fail(WEFT_E_UNSUPPORTED, "codegen: computed indices reach 2^31 elements, the operand has %lld", (long long)n->numel));
     if (lin)
         index = wf_kb_affine(&e->b, lin);
     if (index < 0)
@@ -324,6 +325,44 @@ static int emit_elementwise(wf_emit *e, int32_t id, const wf_pos *pos)
     return fail(e, wf_fail(WEFT_E_INTERNAL, "codegen: %s is not elementwise", wf_op_table[n->op].name));
 }
 
+/* ---- each value once ---- */
+
+/* A node that several paths reach is emitted at the first; without this a chain x = f(x, x) would take
+ * time exponential in its length. Slots are taken, never freed: a full table only costs time. */
+#define MEMO_SLOTS 1024
+typedef struct wf_emit_memo {
+    wf_hash128 key;
+    int value; /* instruction + 1; 0: free */
+} wf_emit_memo;
+
+static wf_hash128 memo_key(const wf_emit *e, int32_t id, const wf_pos *pos)
+{
+    int64_t words[4 + WEFT_MAX_RANK * (1 + WF_KIR_MAX_AXES)];
+    int n = 0, n_axes = e->b.n_outer + e->b.n_inner;
+    words[n++] = id;
+    words[n++] = e->b.stage;
+    words[n++] = pos->affine;
+    words[n++] = pos->affine ? 0 : pos->lin;
+    for (int d = 0; pos->affine && d < e->g->nodes[id].rank; d++) {
+        words[n++] = pos->coord[d].offset;
+        for (int k = 0; k < n_axes; k++)
+            words[n++] = e->b.extent[k] > 1 ? pos->coord[d].stride[k] : 0;
+    }
+    return wf_hash(words, sizeof *words * (size_t)n, 3);
+}
+
+static wf_emit_memo *memo_find(wf_emit *e, wf_hash128 key)
+{
+    if (!e->memo)
+        e->memo = wf_arena_alloc(e->g->arena, sizeof *e->memo * MEMO_SLOTS);
+    for (size_t i = 0; e->memo && i < MEMO_SLOTS; i++) {
+        wf_emit_memo *m = &e->memo[(key.lo + i) % MEMO_SLOTS];
+        if (!m->value || (m->key.lo == key.lo && m->key.hi == key.hi))
+            return m;
+    }
+    return NULL;
+}
+
 int wf_emit_value(wf_emit *e, int32_t id, const wf_pos *pos)
 {
     const wf_cnode *n = &e->g->nodes[id];
@@ -336,6 +375,10 @@ int wf_emit_value(wf_emit *e, int32_t id, const wf_pos *pos)
         return scalar_value(e, n);
     if (n->op == WF_OP_FULL)
         return wf_kb_const(&e->b, wf_kty_of_dtype(n->dtype), n->attrs.constant.value);
+    wf_hash128 key = memo_key(e, id, pos);
+    const wf_emit_memo *known = memo_find(e, key);
+    if (known && known->value)
+        return known->value - 1;
     if (e->depth++ > MAX_DEPTH)
         return fail(e, wf_fail(WEFT_E_UNSUPPORTED, "codegen: a group nests deeper than %d", MAX_DEPTH));
     switch (wf_op_table[n->op].klass) {
@@ -349,5 +392,8 @@ int wf_emit_value(wf_emit *e, int32_t id, const wf_pos *pos)
         v = fail(e, wf_fail(WEFT_E_INTERNAL, "codegen: %s cannot be inlined", wf_op_table[n->op].name));
     }
     e->depth--;
+    wf_emit_memo *m = v >= 0 ? memo_find(e, key) : NULL;
+    if (m)
+        *m = (wf_emit_memo){key, v + 1};
     return v;
 }

@@ -19,6 +19,7 @@ typedef struct wf_emit {
     int32_t anchor;   /* node whose value is `anchor_value` (an accumulator, IN), -1: none */
     int anchor_value;
     int depth;
+    struct wf_emit_memo *memo; /* values already emitted, by node, position and stage */
 } wf_emit;
 
 /* The value of node n (compute type of its dtype), or -1 after a failure. */

@@ -1,5 +1,5 @@
-/* emit_indexed.c - elementwise ops that compute where they read: iota, tri, index_select, gather, cat,
- * rope, and the value of a slice update.
+/* emit_indexed.c - elementwise ops that compute where they read: iota, tri, index_select, gather and
+ * rope. Updates and concatenations are roots of their own: see lower_kir.c.
  */
 #include "emit.h"
 
@@ -119,63 +119,6 @@ static int emit_gather(wf_emit *e, int32_t id, const wf_pos *pos)
     return wf_emit_at(e, n->src[0], wf_emit_view_index(e, n, xv, pos, axis, v));
 }
 
-/* Value of part i at coordinate c along the axis, held inside the part so that no lane reads outside. */
-static int cat_part(wf_emit *e, int32_t id, int i, const wf_pos *pos, int c, int64_t begin)
-{
-    wf_kb *b = &e->b;
-    const wf_cnode *n = &e->g->nodes[id];
-    const wf_view *v = &n->in[i].view;
-    int axis = n->attrs.index.axis;
-    int local = two(b, WF_KOP_SUB, WF_KTY_I32, c, i32(b, begin));
-    local = two(b, WF_KOP_MAX, WF_KTY_I32, local, i32(b, 0));
-    local = two(b, WF_KOP_MIN, WF_KTY_I32, local, i32(b, v->shape[axis] - 1));
-    return wf_emit_at(e, n->src[i], wf_emit_view_index(e, n, v, pos, axis, local));
-}
-
-static int emit_cat(wf_emit *e, int32_t id, const wf_pos *pos)
-{
-    wf_kb *b = &e->b;
-    const wf_cnode *n = &e->g->nodes[id];
-    wf_kty t = wf_kty_of_dtype(n->dtype);
-    int axis = n->attrs.index.axis, c = wf_emit_coord(e, n, pos, axis), value = -1;
-    int64_t begin = 0;
-    for (int i = 0; i < n->n_in; i++) {
-        int64_t len = n->in[i].view.shape[axis];
-        if (len == 0)
-            continue;
-        int part = cat_part(e, id, i, pos, c, begin);
-        if (part < 0)
-            return -1;
-        value = value < 0 ? part : wf_kb_op(b, WF_KOP_SELECT, t, two(b, WF_KOP_LT, WF_KTY_BOOL, c, i32(b, begin)), value, part);
-        begin += len;
-    }
-    return value;
-}
-
-static int emit_slice_update(wf_emit *e, int32_t id, const wf_pos *pos)
-{
-    wf_kb *b = &e->b;
-    const wf_cnode *n = &e->g->nodes[id];
-    int axis = n->attrs.index.axis;
-    const wf_view *sv = &n->in[1].view;
-    int64_t len = sv->shape[axis];
-    int dst = wf_emit_input(e, id, 0, pos);
-    if (len == 0)
-        return dst;
-    wf_pos origin = {.affine = true};
-    int start = wf_emit_input(e, id, 2, &origin);
-    int c = wf_emit_coord(e, n, pos, axis);
-    int local = two(b, WF_KOP_SUB, WF_KTY_I32, c, start);
-    int low = two(b, WF_KOP_GE, WF_KTY_BOOL, local, i32(b, 0));
-    int high = two(b, WF_KOP_LT, WF_KTY_BOOL, local, i32(b, len));
-    int held = two(b, WF_KOP_MIN, WF_KTY_I32, two(b, WF_KOP_MAX, WF_KTY_I32, local, i32(b, 0)), i32(b, len - 1));
-    int src = wf_emit_at(e, n->src[1], wf_emit_view_index(e, n, sv, pos, axis, held));
-    if (dst < 0 || src < 0)
-        return -1;
-    int inside = two(b, WF_KOP_AND, WF_KTY_BOOL, low, high);
-    return wf_kb_op(b, WF_KOP_SELECT, wf_kty_of_dtype(n->dtype), inside, src, dst);
-}
-
 /* Turns of the pair at an integer position, in 0.32 fixed point: the high word of position * freq, where
  * freq is 0.64 fixed point. Exact modulo one turn, so position 2^20 is as good as position 1. */
 static int integer_phase(wf_kb *b, int p, int hi, int lo)
@@ -231,7 +174,7 @@ static int emit_rope(wf_emit *e, int32_t id, const wf_pos *pos)
     wf_kb *b = &e->b;
     const wf_cnode *n = &e->g->nodes[id];
     const wf_view *xv = &n->in[0].view;
-    wf_kty I = WF_KTY_I32, F = wf_kty_of_dtype(n->dtype);
+    wf_kty I = WF_KTY_I32, F = WF_KTY_F32; /* rope takes f32, f16 and bf16 */
     int64_t D = n->shape[n->rank - 1], dim = n->attrs.rope.dim;
     int c = wf_emit_coord(e, n, pos, n->rank - 1), partner, pair, first;
     if (n->attrs.rope.pairing == 1) {
@@ -260,10 +203,6 @@ static int emit_rope(wf_emit *e, int32_t id, const wf_pos *pos)
     angle = two(b, WF_KOP_MUL, WF_KTY_F32, angle, wf_kb_const(b, WF_KTY_F32, 1.4629180792671596e-9));
     int cosine = one(b, WF_KOP_COS, WF_KTY_F32, angle), sine = one(b, WF_KOP_SIN, WF_KTY_F32, angle);
     sine = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_F32, first, one(b, WF_KOP_NEG, WF_KTY_F32, sine), sine);
-    if (F != WF_KTY_F32) {
-        cosine = one(b, WF_KOP_CAST, F, cosine);
-        sine = one(b, WF_KOP_CAST, F, sine);
-    }
     int out = two(b, WF_KOP_ADD, F, two(b, WF_KOP_MUL, F, x, cosine), two(b, WF_KOP_MUL, F, y, sine));
     return all ? out : wf_kb_op(b, WF_KOP_SELECT, F, turns, out, x);
 }
@@ -303,11 +242,7 @@ int wf_emit_indexed(wf_emit *e, int32_t id, const wf_pos *pos)
         return emit_index_select(e, id, pos);
     case WF_OP_GATHER:
         return emit_gather(e, id, pos);
-    case WF_OP_CAT:
-        return emit_cat(e, id, pos);
-    case WF_OP_ROPE:
-        return emit_rope(e, id, pos);
     default:
-        return emit_slice_update(e, id, pos);
+        return emit_rope(e, id, pos);
     }
 }

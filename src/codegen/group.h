@@ -56,7 +56,6 @@ typedef struct wf_group_code {
     wf_kir kir;
     int32_t src[WF_KIR_MAX_BIND + 1]; /* source of each binding; the error word, if any, is last */
     int32_t statics[WF_STATIC_WORDS_MAX];
-    int64_t lo[WF_KIR_MAX_BIND], hi[WF_KIR_MAX_BIND]; /* element range read or written; hi < lo: the whole of it */
     int64_t extents[WF_KIR_MAX_AXES];
     int n_axes;
 } wf_group_code;

@@ -29,10 +29,6 @@ void wf_kb_begin(wf_kb *b, wf_arena *arena, wf_group_code *code, int n_outer, in
     b->n_words = wf_arena_alloc(arena, WF_KIR_MAX_INSTR);
     if (!b->affine || !b->words || !b->n_words)
         fail(b, wf_fail_oom(sizeof *b->affine * WF_KIR_MAX_INSTR));
-    for (int i = 0; i < WF_KIR_MAX_BIND; i++) {
-        code->lo[i] = INT64_MAX;
-        code->hi[i] = INT64_MIN;
-    }
 }
 
 void wf_kb_stage(wf_kb *b, wf_kstage_kind kind)
@@ -183,13 +179,18 @@ static bool fits32(int64_t v)
 int wf_kb_affine(wf_kb *b, const wf_affine *a)
 {
     wf_affine canon = {.offset = a->offset};
+    int64_t lo = a->offset, hi = a->offset;
     bool ok = fits32(a->offset);
     for (int k = 0; k < b->n_outer + b->n_inner; k++) {
         if (b->extent[k] <= 1)
             continue;
         canon.stride[k] = a->stride[k];
-        ok &= fits32(a->stride[k]) && fits32(a->stride[k] * (b->extent[k] - 1));
+        int64_t move = a->stride[k] * (b->extent[k] - 1);
+        lo += move < 0 ? move : 0;
+        hi += move > 0 ? move : 0;
+        ok &= fits32(a->stride[k]);
     }
+    ok &= fits32(lo) && fits32(hi);
     if (!ok) {
         fail(b, wf_fail(WEFT_E_UNSUPPORTED, "codegen: an index does not fit 32 bits"));
         return -1;
@@ -218,6 +219,10 @@ int wf_kb_unravel(wf_kb *b, int index, int rank, const int64_t *shape, int64_t o
 int wf_kb_check(wf_kb *b, int index, int64_t extent)
 {
     int32_t word = (int32_t)extent;
+    if (!fits32(extent)) {
+        fail(b, wf_fail(WEFT_E_UNSUPPORTED, "codegen: an axis of %lld does not fit 32 bits", (long long)extent));
+        return -1;
+    }
     b->code->kir.has_error = 1;
     return push(b, (wf_kinstr){.op = WF_KOP_CHECK, .type = WF_KTY_I32, .a = (int16_t)index, .b = -1, .c = -1}, NULL, &word, 1);
 }
@@ -239,24 +244,6 @@ void wf_kb_acc(wf_kb *b, wf_krop rop, wf_kty type, int value)
         return;
     }
     st->acc[st->n_acc++] = (wf_kacc){.rop = (uint8_t)rop, .type = (uint8_t)type, .value = (int16_t)value};
-}
-
-void wf_kb_range(wf_kb *b, int bind, const wf_affine *a)
-{
-    wf_group_code *c = b->code;
-    if (!a) {
-        c->lo[bind] = INT64_MIN;
-        c->hi[bind] = INT64_MAX;
-        return;
-    }
-    int64_t lo = a->offset, hi = a->offset;
-    for (int k = 0; k < b->n_outer + b->n_inner; k++) {
-        int64_t d = b->extent[k] > 1 ? a->stride[k] * (b->extent[k] - 1) : 0;
-        lo += d < 0 ? d : 0;
-        hi += d > 0 ? d : 0;
-    }
-    c->lo[bind] = WF_MIN(c->lo[bind], lo);
-    c->hi[bind] = WF_MAX(c->hi[bind], hi);
 }
 
 /* Axes k and k+1 can be walked as one when every index moves along them as along one. */

@@ -10,8 +10,6 @@ typedef struct wf_affine {
     int64_t stride[WF_KIR_MAX_AXES];
 } wf_affine;
 
-#define WF_KB_MAX_PENDING 384
-
 typedef struct wf_kb {
     wf_group_code *code;
     int n_outer, n_inner;            /* axes before merging; outer first */
@@ -43,8 +41,6 @@ int wf_kb_unravel(wf_kb *b, int index, int rank, const int64_t *shape, int64_t o
 int wf_kb_check(wf_kb *b, int index, int64_t extent);
 void wf_kb_store(wf_kb *b, int bind, int index, int value);
 void wf_kb_acc(wf_kb *b, wf_krop rop, wf_kty type, int value);
-/* Record that a binding is touched over the range of an affine index, or anywhere (a NULL). */
-void wf_kb_range(wf_kb *b, int bind, const wf_affine *a);
 
 /* Merge axes, lay the static block out, fill code. */
 weft_status wf_kb_finish(wf_kb *b);

@@ -22,7 +22,6 @@ static void store_root(wf_emit *e, const wf_affine *lin, int value, bool covers)
     if (value < 0 || e->b.status != WEFT_OK)
         return;
     int bind = wf_kb_bind(&e->b, WF_SRC_OUT, r->dtype, WF_ACCESS_WRITE, 0);
-    wf_kb_range(&e->b, bind, NULL);
     wf_kb_store(&e->b, bind, wf_kb_affine(&e->b, lin), value);
     e->b.code->kir.bind[bind].linear = covers;
 }
@@ -143,13 +142,12 @@ static weft_status lower_reduce(const wf_cgraph *g, int32_t root, wf_group_code 
     if (x >= 0 && in_t != acc_t)
         x = wf_kb_op(b, WF_KOP_CAST, acc_t, x, -1, -1);
     if (x >= 0)
-        wf_kb_acc(b, rop, acc_t == WF_KTY_BOOL ? WF_KTY_BOOL : acc_t, x);
+        wf_kb_acc(b, rop, acc_t, x);
 
     wf_kb_stage(b, WF_KSTAGE_OUTER);
     int r = wf_kb_imm(b, WF_KOP_ACC, arg ? WF_KTY_I32 : acc_t, -1, b->stage - 1, 0);
     if (n->op == WF_OP_MEAN) {
-        int count = wf_kb_static(b, WF_KTY_I32, (int32_t)inner);
-        r = wf_kb_op(b, WF_KOP_DIV, t, r, wf_kb_op(b, WF_KOP_CAST, t, count, -1, -1), -1);
+        r = wf_kb_op(b, WF_KOP_DIV, t, r, wf_kb_const(b, t, (double)inner), -1);
     }
     wf_affine lin = {0};
     int64_t step = 1;
@@ -193,8 +191,7 @@ static int row_acc(row_kernel *r, int stage)
 
 static int row_mean(row_kernel *r, int stage)
 {
-    int count = wf_kb_op(&r->e.b, WF_KOP_CAST, r->t, wf_kb_static(&r->e.b, WF_KTY_I32, (int32_t)r->len), -1, -1);
-    return row_op(r, WF_KOP_DIV, row_acc(r, stage), count);
+    return row_op(r, WF_KOP_DIV, row_acc(r, stage), wf_kb_const(&r->e.b, r->t, (double)r->len));
 }
 
 /* A [C] parameter (input i) at the row's coordinate. */
@@ -383,14 +380,18 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
     if (dynamic) {
         wf_pos origin = {.affine = true};
         int start = wf_emit_input(&e, id, 2, &origin);
-        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR)
-            start = wf_kb_check(b, start, n->shape[axis] - v->shape[axis] + 1);
+        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR) {
+            /* CHECK counts negative indices from the end; a start has no such meaning. */
+            int64_t room = n->shape[axis] - v->shape[axis] + 1;
+            int negative = wf_kb_op(b, WF_KOP_LT, WF_KTY_BOOL, start, wf_kb_static(b, WF_KTY_I32, 0), -1);
+            start = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, negative, wf_kb_static(b, WF_KTY_I32, (int32_t)room), start);
+            start = wf_kb_check(b, start, room);
+        }
         int move = wf_kb_op(b, WF_KOP_MUL, WF_KTY_I32, start, wf_kb_static(b, WF_KTY_I32, (int32_t)strides[axis]), -1);
         index = wf_kb_op(b, WF_KOP_ADD, WF_KTY_I32, index, move, -1);
     }
     if (value >= 0 && index >= 0 && b->status == WEFT_OK) {
         int bind = wf_kb_bind(b, WF_SRC_OUT, n->dtype, WF_ACCESS_WRITE, 0);
-        wf_kb_range(b, bind, NULL);
         wf_kb_store(b, bind, index, value);
     }
     return wf_kb_finish(b);

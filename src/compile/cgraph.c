@@ -56,7 +56,7 @@ static int32_t *find_slot(const wf_compile_state *s, const vn_table *vn, const w
 
 /* A product's operand that is a cast to f32 of stored 16-bit or 32-bit floats is read as stored: the
  * kernels convert on load. */
-static void bypass_cast(wf_compile_state *s, wf_value *in, int32_t *src)
+static void bypass_cast(const wf_compile_state *s, int32_t *src)
 {
     const wf_cnode *cast = &s->g.nodes[*src];
     if (cast->op != WF_OP_CAST || cast->dtype != WEFT_DTYPE_F32 || cast->kind != WF_CK_COMPUTE)
@@ -66,7 +66,6 @@ static void bypass_cast(wf_compile_state *s, wf_value *in, int32_t *src)
         return;
     if (p->kind == WF_CK_LEAF && wf_view_is_whole(&cast->in[0].view, p->numel))
         *src = cast->src[0];
-    (void)in;
 }
 
 static weft_status copy_inputs(wf_compile_state *s, wf_cnode *c, const wf_node *node)
@@ -79,7 +78,7 @@ static weft_status copy_inputs(wf_compile_state *s, wf_cnode *c, const wf_node *
         in[i] = node->in[i];
         src[i] = s->canon[node->in[i].node->topo];
         if (c->op == WF_OP_MATMUL || c->op == WF_OP_LINEAR)
-            bypass_cast(s, &in[i], &src[i]);
+            bypass_cast(s, &src[i]);
     }
     c->in = in;
     c->src = src;
@@ -103,11 +102,20 @@ static int leading_runs(const wf_view *a, const wf_view *b, int inner)
     return runs;
 }
 
+/* A reduction over all axes, or none, of the highest rank leaves no axis for the other kind. */
+static bool has_no_room(const wf_cnode *c)
+{
+    uint32_t all = (1u << WEFT_MAX_RANK) - 1, axes = c->attrs.reduce.axes;
+    return c->in[0].view.rank == WEFT_MAX_RANK && (axes == all || axes == 0);
+}
+
 /* The named kernels walk a few leading axes (block-type rows on a GPU: one). */
 static bool is_scattered(const wf_compile_state *s, const wf_cnode *c)
 {
     if (c->op == WF_OP_MATMUL)
         return leading_runs(&c->in[0].view, &c->in[1].view, 2) > 3;
+    if (wf_op_table[c->op].klass == WF_CLASS_REDUCE)
+        return has_no_room(c);
     if (c->op == WF_OP_TOPK)
         return leading_runs(&c->in[0].view, &c->in[0].view, 1) > 3;
     if (c->op != WF_OP_LINEAR)
@@ -153,6 +161,12 @@ static weft_status straighten(wf_compile_state *s, const vn_table *vn, wf_cnode 
         }
         user_in[i] = (wf_value){NULL, whole};
         user_src[i] = *slot;
+    }
+    if (wf_op_table[user.op].klass == WF_CLASS_REDUCE) { /* row-major now: one axis */
+        int64_t count = wf_view_numel(&user_in[0].view), offset = user_in[0].view.offset;
+        WF_TRY(wf_view_contiguous(wf_op_table[user.op].name, 1, &count, &user_in[0].view));
+        user_in[0].view.offset = offset;
+        user.attrs.reduce.axes = user.attrs.reduce.axes ? 1 : 0;
     }
     user.in = user_in;
     user.src = user_src;
@@ -224,6 +238,8 @@ static weft_status split_reduction(wf_compile_state *s, wf_cnode *c)
     first.rank = cut.rank;
     first.attrs.reduce.axes = (axes & low) | (axes & ~low) << 1; /* the cut axis keeps its inner half */
     first.attrs.reduce.keepdim = 1;
+    if (c->dtype == WEFT_DTYPE_F16 || c->dtype == WEFT_DTYPE_BF16)
+        first.dtype = WEFT_DTYPE_F32; /* accumulated in f32, rounded once at the end */
     first.numel = 1;
     for (int d = 0; d < cut.rank; d++) {
         first.shape[d] = first.attrs.reduce.axes >> d & 1 ? 1 : cut.shape[d];
@@ -269,7 +285,7 @@ static void count_uses(wf_compile_state *s)
 weft_status wf_cgraph_build(wf_compile_state *s)
 {
     size_t capacity = 16;
-    size_t room = 3 * (size_t)s->n_order; /* a long reduction becomes two nodes, a product may get two copies */
+    size_t room = 3 * (size_t)s->n_order; /* a long reduction becomes two nodes, a product or a reduction may get copies */
     while (capacity < room)
         capacity *= 2;
     vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};

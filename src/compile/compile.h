@@ -67,7 +67,7 @@ typedef struct wf_plan_part {
     uint8_t quant[WF_MAX_BIND];       /* host: 1 + dtype of a planar block-type binding, which the host wants plain */
 } wf_plan_part;
 
-#define WF_MAX_ARENAS 4
+#define WF_MAX_ARENAS 16
 
 typedef struct wf_plan {
     struct wf_plan *next;       /* bucket chain of the cache */
@@ -133,6 +133,7 @@ typedef struct wf_compile_state {
     const bool *stealable;
     const int32_t *targets;
     int n_targets;
+    int max_group_nodes;       /* fusion bound */
     int32_t n_order;
     wf_node *const *order;
     wf_plan *plan;
@@ -145,7 +146,8 @@ weft_status wf_lower(wf_compile_state *s);
 typedef struct wf_mem_item {
     uint64_t size_bytes;
     int32_t first, last;     /* commands, inclusive */
-    int32_t n_reads;         /* items read by the commands that write this one: never in its arena */
+    int32_t n_reads;         /* items that some command writes while it reads this one, and the other way round:
+                              * never in its arena */
     int32_t *reads;
     int32_t arena;           /* out; in: -1 */
     uint64_t offset;         /* out */

@@ -6,11 +6,11 @@
  * as the root, so what follows it is its epilogue. Constants are inlined wherever they are used.
  *
  * Joining is bounded by the bindings and by the nodes of a group, so a chain of any length becomes a
- * chain of kernels.
+ * chain of kernels. Where a group still outgrows a kernel's instructions or words, the compiler fuses
+ * again with a smaller bound.
  */
 #include "compile.h"
 
-#define MAX_GROUP_NODES 64
 #define MAX_PENDING 16
 
 enum { VOTE_NONE = -1, VOTE_CONFLICT = -2 };
@@ -93,7 +93,7 @@ static bool join(fuser *f, int32_t n, int32_t root)
     group_info *gi = f->groups[root];
     int32_t pending[MAX_PENDING];
     int count;
-    if (gi->n_nodes >= MAX_GROUP_NODES || !pending_with(f, gi, n, pending, &count))
+    if (gi->n_nodes >= f->s->max_group_nodes || !pending_with(f, gi, n, pending, &count))
         return false;
     memcpy(gi->pending, pending, sizeof(int32_t) * (size_t)count);
     gi->n_pending = count;

@@ -28,8 +28,13 @@ done:
     return st;
 }
 
-static bool kir_runs_here(const wf_lowering *l, const wf_kir *k)
+static bool kir_runs_here(const wf_lowering *l, const wf_group_code *c)
 {
+    const wf_kir *k = &c->kir;
+    int64_t points = 1;
+    for (int a = 0; a < c->n_axes && l->caps->runs_wgsl; a++)
+        if (!wf_mul_i64(points, c->extents[a], &points) || points > INT32_MAX)
+            return false; /* shaders count points in 32 bits */
     for (int i = 0; i < k->n_instr; i++)
         if ((k->instr[i].type == WF_KTY_F64 && !l->caps->f64) || (k->instr[i].type == WF_KTY_I64 && !l->caps->i64))
             return false;
@@ -139,8 +144,8 @@ weft_status wf_lower_code(wf_lowering *l, int32_t root)
     wf_kir *k = &c->kir;
     const char *label = group_label(l, root);
     wf_lower_use_device(l);
-    if (!kir_runs_here(l, k))
-        WF_TRY(wf_lower_use_host(l, label, "64-bit numbers or too many buffers"));
+    if (!kir_runs_here(l, c))
+        WF_TRY(wf_lower_use_host(l, label, "64-bit numbers, too many buffers, or more than 2^31 points"));
     if (l->host)
         for (int i = 0; i < k->n_bind; i++)
             k->bind[i].layout = WF_LAYOUT_PLAIN;

@@ -35,24 +35,31 @@ weft_status wf_lower_place(wf_lowering *l, int32_t id)
     return wf_lower_item(l, wf_lower_node_bytes(n), &l->mem[id].index);
 }
 
-static weft_status add_read(wf_lowering *l, int32_t writer, int32_t read)
+static weft_status add_neighbour(wf_lowering *l, int32_t item, int32_t other)
 {
-    wf_mem_item *w = &l->items[writer];
-    if (writer == read)
-        return WEFT_OK;
+    wf_mem_item *w = &l->items[item];
     for (int32_t i = 0; i < w->n_reads; i++)
-        if (w->reads[i] == read)
+        if (w->reads[i] == other)
             return WEFT_OK;
     if ((w->n_reads & (w->n_reads - 1)) == 0) { /* grow at powers of two */
-        int32_t *more = wf_arena_alloc(&l->s->scratch, sizeof *more * (size_t)(w->n_reads ? 2 * w->n_reads : 4));
+        int32_t *more = wf_arena_alloc(&l->s->scratch, sizeof *more * (size_t)(w->n_reads ? 2 * w->n_reads : 1));
         if (!more)
             return wf_fail_oom(sizeof *more * 2 * (size_t)w->n_reads);
         if (w->n_reads)
             memcpy(more, w->reads, sizeof *more * (size_t)w->n_reads);
         w->reads = more;
     }
-    w->reads[w->n_reads++] = read;
+    w->reads[w->n_reads++] = other;
     return WEFT_OK;
+}
+
+/* A command writes one and reads the other. Only shaders mind that both lie in one buffer. */
+static weft_status keep_apart(wf_lowering *l, int32_t a, int32_t b)
+{
+    if (a == b || !l->caps->runs_wgsl)
+        return WEFT_OK;
+    WF_TRY(add_neighbour(l, a, b));
+    return add_neighbour(l, b, a);
 }
 
 /* ---- commands ---- */
@@ -117,7 +124,7 @@ weft_status wf_lower_dispatch(wf_lowering *l, const wf_dispatch *d)
     for (int w = 0; w < d->n_bind; w++)
         for (int r = 0; r < d->n_bind && d->access[w] != WF_ACCESS_READ && d->bind[w].kind == MEM_ITEM && !d->is_error[w]; r++)
             if (d->bind[r].kind == MEM_ITEM && !d->is_error[r])
-                WF_TRY(add_read(l, d->bind[w].index, d->bind[r].index));
+                WF_TRY(keep_apart(l, d->bind[w].index, d->bind[r].index));
     cmd.static_offset = (uint32_t)l->statics.len;
     cmd.static_bytes = (uint32_t)d->n_static * 4;
     if (d->n_static) {

@@ -282,6 +282,8 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
         strncpy(why, weft_error_message(), sizeof why - 1);
         why[sizeof why - 1] = 0;
         WF_TRY(wf_lower_use_host(l, wf_op_table[a->op].name, a->dtype == WEFT_DTYPE_F64 ? "64-bit numbers" : why));
+        for (int i = 0; req.epilogue && i < l->epilogue.kir.n_bind; i++)
+            l->epilogue.kir.bind[i].layout = WF_LAYOUT_PLAIN;
         WF_TRY(make_operands(l, anchor, &req));
         WF_TRY(wf_kernel_choose(&l->dev->caps, &req, &l->choice));
     }

@@ -107,6 +107,8 @@ bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_n
             const wf_kinstr *in = &k->instr[i];
             if ((in->op != WF_KOP_LOAD && in->op != WF_KOP_STORE) || in->slot != b)
                 continue;
+            if (k->instr[in->a].op != WF_KOP_AFFINE)
+                return false;
             int64_t from, to;
             affine_range(k, &k->instr[in->a], words, &from, &to);
             lo = WF_MIN(lo, from);

@@ -45,11 +45,10 @@ static uint64_t lowest_fit(const wf_mem_item *items, const placed *order, int32_
     return offset;
 }
 
-/* True when the commands that write item `writer` read item `read`. */
-static bool reads(const wf_mem_item *items, int32_t writer, int32_t read)
+static bool apart(const wf_mem_item *items, int32_t a, int32_t b)
 {
-    for (int32_t i = 0; i < items[writer].n_reads; i++)
-        if (items[writer].reads[i] == read)
+    for (int32_t i = 0; i < items[a].n_reads; i++)
+        if (items[a].reads[i] == b)
             return true;
     return false;
 }
@@ -135,7 +134,7 @@ weft_status wf_memplan(wf_mem_item *items, int32_t n, uint64_t max_bytes, uint64
             bool clash = false;
             for (int32_t j = 0; j < k && !clash; j++) {
                 int32_t o = order[j].index;
-                clash = items[o].arena == arena && overlap(&items[o], it) && (reads(items, order[k].index, o) || reads(items, o, order[k].index));
+                clash = items[o].arena == arena && overlap(&items[o], it) && apart(items, order[k].index, o);
             }
             uint64_t offset = clash ? 0 : lowest_fit(items, order, k, it, arena);
             if (clash || offset + it->size_bytes > max_bytes)
@@ -145,9 +144,13 @@ weft_status wf_memplan(wf_mem_item *items, int32_t n, uint64_t max_bytes, uint64
             arena_bytes[arena] = WF_MAX(arena_bytes[arena], offset + it->size_bytes);
             done = true;
         }
-        if (!done)
-            st = wf_fail(WEFT_E_OOM, "intermediate values need more than %d buffers of %llu bytes", WF_MAX_ARENAS,
-                         (unsigned long long)max_bytes);
+        if (!done) { /* in the order of definition a value has fewer placed neighbours */
+            wf_free(order);
+            for (int32_t i = 0; i < n; i++)
+                items[i].arena = -1;
+            memset(arena_bytes, 0, sizeof *arena_bytes * WF_MAX_ARENAS);
+            return place_in_order(items, n, max_bytes, arena_bytes);
+        }
     }
     wf_free(order);
     return st;

@@ -49,12 +49,11 @@ static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, host
         int64_t n = (int64_t)(from->size / weft_dtype_block_bytes(dtype));
         while (n > 0 && wf_quant_planar_bytes(dtype, n) > from->size)
             n--;
-        uint8_t *plain = wf_alloc((size_t)n * weft_dtype_block_bytes(dtype));
-        st = plain ? wf_quant_from_planar(dtype, n, bytes, plain, 0, n) : wf_fail_oom((size_t)n);
+        size_t padded = (size_t)wf_align_up((uint64_t)n * weft_dtype_block_bytes(dtype), 4);
+        uint8_t *plain = wf_calloc(1, padded);
+        st = plain ? wf_quant_from_planar(dtype, n, bytes, plain, 0, n) : wf_fail_oom(padded);
         if (st == WEFT_OK)
-            st = host_write(ctx, to, plain, wf_align_up((size_t)n * weft_dtype_block_bytes(dtype), 4) - (((size_t)n * weft_dtype_block_bytes(dtype)) % 4 ? 4 : 0));
-        if (st == WEFT_OK && ((size_t)n * weft_dtype_block_bytes(dtype)) % 4)
-            memcpy(ctx->host->vt->map(ctx->host, to->id), plain, (size_t)n * weft_dtype_block_bytes(dtype));
+            st = host_write(ctx, to, plain, padded);
         wf_free(plain);
     } else if (st == WEFT_OK) {
         st = host_write(ctx, to, bytes, from->size);

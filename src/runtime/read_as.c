@@ -42,7 +42,7 @@ static void store_number(weft_dtype dtype, void *dst, int64_t k, number n)
     double f = n.is_int ? (double)n.i : n.f;
     switch (dtype) {
     case WEFT_DTYPE_F32: ((float *)dst)[k] = n.is_int ? (float)n.i : (float)n.f; break;
-    case WEFT_DTYPE_F16: ((uint16_t *)dst)[k] = wf_f64_to_f16(f); break;
+    case WEFT_DTYPE_F16: ((uint16_t *)dst)[k] = wf_f32_to_f16((float)f); break; /* through f32, as a kernel does */
     case WEFT_DTYPE_BF16: ((uint16_t *)dst)[k] = wf_f32_to_bf16((float)f); break;
     case WEFT_DTYPE_F64: ((double *)dst)[k] = f; break;
     case WEFT_DTYPE_I32: ((int32_t *)dst)[k] = (int32_t)to_integer(n, INT32_MIN, INT32_MAX); break;

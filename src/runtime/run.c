@@ -27,7 +27,12 @@ static weft_status ready_arenas(weft_ctx *ctx, const wf_plan *plan)
         ctx->arena[a] = 0;
         ctx->arena_bytes[a] = 0;
         uint64_t size = wf_align_up(plan->arena_bytes[a], WF_BIND_ALIGN);
-        WF_TRY(wf_buffer_new(ctx, size, &ctx->arena[a]));
+        weft_status st = wf_buffer_new(ctx, size, &ctx->arena[a]);
+        if (st == WEFT_E_OOM) { /* what the pool holds may be what is missing */
+            wf_buffers_trim(&ctx->buffers, 0);
+            st = wf_buffer_new(ctx, size, &ctx->arena[a]);
+        }
+        WF_TRY(st);
         ctx->arena_bytes[a] = size;
     }
     if (plan->step_bytes && !ctx->step_buffer)
@@ -186,6 +191,21 @@ static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
     return WEFT_OK;
 }
 
+/* What a failed evaluation leaves behind must not be reported by the next one. The sentence stays. */
+static void forget_failure(weft_ctx *ctx, const wf_plan *plan, weft_status st)
+{
+    static const uint32_t zero;
+    char message[512];
+    if (st == WEFT_E_CANCELLED)
+        atomic_store(&ctx->core.cancel, false);
+    if (!plan->uses_error || st == WEFT_E_DEVICE_LOST)
+        return;
+    strncpy(message, weft_error_message(), sizeof message - 1);
+    message[sizeof message - 1] = 0;
+    ctx->dev->vt->write(ctx->dev, ctx->error_buffer, 0, &zero, sizeof zero);
+    wf_fail(st, "%s", message);
+}
+
 weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited)
 {
     WF_TRY(check_scalars(ctx, plan));
@@ -193,6 +213,8 @@ weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited)
     WF_TRY(make_outputs(ctx, plan));
     resolve(ctx, plan);
     weft_status st = run_parts(ctx, plan, waited);
+    if (st != WEFT_OK)
+        forget_failure(ctx, plan, st);
     for (uint32_t i = 0; st == WEFT_OK && i < plan->n_realise; i++) {
         const wf_plan_realise *r = &plan->realise[i];
         wf_storage *s = NULL;
