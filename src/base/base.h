@@ -30,13 +30,13 @@ weft_status wf_fail_oom(size_t size_bytes); /* "out of memory: N bytes" without 
             goto label;               \
     } while (0)
 
-/* ---- log ---- */
 /* ---- how tensors lie in a buffer: tensors, the IR and devices name it ---- */
 enum {
     WF_LAYOUT_PLAIN = 0, /* row-major elements, GGUF blocks in order */
     WF_LAYOUT_PLANAR = 1 /* block types: all quants, then all f16 scales, then all f16 minima; each plane 16-byte aligned */
 };
 
+/* ---- log ---- */
 void wf_log(weft_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- memory ---- */

@@ -228,16 +228,16 @@ static weft_status bind_all(cpu_device *c, const wf_cmd *cmd, wf_cpu_run *run)
     for (uint32_t i = 0; i < cmd->n_bind; i++) {
         run->ptr[i] = range(c, "binding", cmd->bind[i].buffer, cmd->bind[i].offset, cmd->bind[i].size);
         run->size[i] = cmd->bind[i].size;
-/* Bindings before those of the IR. */
-static uint32_t kernel_bindings(const program *p, const int32_t *statics)
-{
-    return p->named ? p->named->n_operands + ((statics[p->named->flags_word] & WF_KERN_HAS_SCRATCH) != 0) : 0;
-}
-
         if (!run->ptr[i])
             return WEFT_E_VALUE;
     }
     return WEFT_OK;
+}
+
+/* Bindings before those of the IR. */
+static uint32_t kernel_bindings(const program *p, const int32_t *statics)
+{
+    return p->named ? p->named->n_operands + ((statics[p->named->flags_word] & WF_KERN_HAS_SCRATCH) != 0) : 0;
 }
 
 static weft_status run_dispatch(cpu_device *c, const wf_cmdlist *list, const wf_cmd *cmd, const void *step)

@@ -28,6 +28,7 @@ static const wf_device_vt webgpu_vt = {
     .program_destroy = wf_wgpu_program_destroy,
     .submit = wf_wgpu_submit,
     .wait = wf_wgpu_wait,
+    .forget = wf_wgpu_forget,
     .map = map_nothing,
 };
 
