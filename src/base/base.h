@@ -14,6 +14,7 @@
 #include "weft/status.h"
 
 /* ---- errors ---- */
+enum { WF_MESSAGE_BYTES = 1024 }; /* of a sentence with its end; longer ones are cut */
 /* Store the sentence for this thread and return `st`. */
 weft_status wf_fail(weft_status st, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 weft_status wf_fail_oom(size_t size_bytes); /* "out of memory: N bytes" without allocating */

@@ -3,8 +3,7 @@
 
 #include "base.h"
 
-enum { MESSAGE_BYTES = 1024 };
-static _Thread_local char message[MESSAGE_BYTES];
+static _Thread_local char message[WF_MESSAGE_BYTES];
 
 static const char *const names[] = {
     [WEFT_OK] = "WEFT_OK",
@@ -40,7 +39,7 @@ const char *weft_error_message(void)
 weft_status wf_fail(weft_status st, const char *fmt, ...)
 {
     /* An argument may be the old message, so the new one is built beside it. */
-    char fresh[MESSAGE_BYTES];
+    char fresh[WF_MESSAGE_BYTES];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(fresh, sizeof fresh, fmt, args);

@@ -22,7 +22,7 @@ void wf_log(weft_log_level level, const char *fmt, ...)
 {
     if ((int)level > atomic_load_explicit(&log_level, memory_order_relaxed))
         return;
-    char text[1024];
+    char text[WF_MESSAGE_BYTES];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);

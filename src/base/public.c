@@ -5,7 +5,7 @@
 
 weft_status weft_fail(weft_status status, const char *format, ...)
 {
-    char text[512];
+    char text[WF_MESSAGE_BYTES];
     va_list ap;
     va_start(ap, format);
     vsnprintf(text, sizeof text, format, ap);

@@ -107,7 +107,7 @@ static weft_tensor *new_error(weft_ctx *ctx, weft_status st, const char *message
 
 weft_tensor *wf_tensor_error(weft_ctx *ctx, weft_status st, const char *fmt, ...)
 {
-    char message[512];
+    char message[WF_MESSAGE_BYTES];
     va_list args;
     va_start(args, fmt);
     vsnprintf(message, sizeof message, fmt, args);
@@ -118,7 +118,7 @@ weft_tensor *wf_tensor_error(weft_ctx *ctx, weft_status st, const char *fmt, ...
 
 weft_tensor *wf_tensor_error_last(weft_ctx *ctx, weft_status st)
 {
-    char message[1024];
+    char message[WF_MESSAGE_BYTES];
     snprintf(message, sizeof message, "%s", weft_error_message());
     return new_error(ctx, st, message);
 }
