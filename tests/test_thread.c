@@ -203,14 +203,22 @@ static void the_machine_is_read_as_the_kernel_shows_it(void **state)
 static void the_environment_sets_the_number(void **state)
 {
     (void)state;
+    static const char *const bad[] = {"many", "0", "-2", "4x", " ", "1025", "99999999999999999999"};
+    int n = 0;
     setenv("WEFT_THREADS", "3", 1);
     assert_int_equal(wf_thread_default(), 3);
-    setenv("WEFT_THREADS", "many", 1);
-    assert_true(wf_thread_default() >= 1);
-    setenv("WEFT_THREADS", "0", 1);
-    assert_true(wf_thread_default() >= 1);
+    assert_int_equal(wf_thread_wanted(&n), WEFT_OK);
+    assert_int_equal(n, 3);
+    for (size_t i = 0; i < WF_COUNT(bad); i++) {
+        setenv("WEFT_THREADS", bad[i], 1);
+        assert_int_equal(wf_thread_wanted(&n), WEFT_E_VALUE);
+        assert_int_equal(n, 3);
+        assert_non_null(strstr(weft_error_message(), "WEFT_THREADS"));
+        assert_true(wf_thread_default() >= 1);
+    }
     unsetenv("WEFT_THREADS");
-    assert_true(wf_thread_default() >= 1);
+    assert_int_equal(wf_thread_wanted(&n), WEFT_OK);
+    assert_true(n >= 1);
 }
 
 int main(void)

@@ -200,15 +200,23 @@ static int detect(void)
     return wf_cpu_count_below("", allowed);
 }
 
-int wf_thread_default(void)
+weft_status wf_thread_wanted(int *out)
 {
     const char *text = getenv("WEFT_THREADS");
-    if (text && *text) {
-        char *end;
-        long n = strtol(text, &end, 10);
-        if (*end == '\0' && n >= 1 && n <= WF_CPU_MAX)
-            return (int)n;
-        wf_log(WEFT_LOG_WARN, "WEFT_THREADS is \"%s\": expected 1 .. %d; ignored", text, WF_CPU_MAX);
+    if (!text || !*text) {
+        *out = detect();
+        return WEFT_OK;
     }
-    return detect();
+    char *end;
+    long n = strtol(text, &end, 10);
+    if (end == text || *end || n < 1 || n > WF_CPU_MAX)
+        return wf_fail(WEFT_E_VALUE, "WEFT_THREADS is \"%s\", expected a whole number from 1 to %d", text, WF_CPU_MAX);
+    *out = (int)n;
+    return WEFT_OK;
+}
+
+int wf_thread_default(void)
+{
+    int n;
+    return wf_thread_wanted(&n) == WEFT_OK ? n : detect();
 }

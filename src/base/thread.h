@@ -49,7 +49,9 @@ static inline void wf_biased_lock_drop(wf_biased_lock *l)
 #define wf_unlock(m) _Generic((m), wf_biased_lock *: wf_biased_lock_drop, wf_mutex *: wf_mutex_unlock)(m)
 
 /* WEFT_THREADS, else the least of affinity and the cgroup quota (v1 and v2), performance cores only
- * where the kernel tells them apart. At least 1. */
+ * where the kernel tells them apart. At least 1. Errors: VALUE when WEFT_THREADS is no such number. */
+weft_status wf_thread_wanted(int *out);
+/* The same, with a WEFT_THREADS that is no number passed over: for describing a device. */
 int wf_thread_default(void);
 
 typedef struct wf_pool wf_pool;

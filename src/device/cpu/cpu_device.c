@@ -389,11 +389,13 @@ static const wf_device_vt cpu_vt = {
 
 weft_status wf_cpu_open(int n_threads, wf_device **out)
 {
+    int n = n_threads;
+    if (n <= 0)
+        WF_TRY(wf_thread_wanted(&n));
     cpu_device *c = wf_calloc(1, sizeof *c);
     if (!c)
         return WEFT_E_OOM;
     c->base.vt = &cpu_vt;
-    int n = n_threads > 0 ? n_threads : wf_thread_default();
     weft_status st = wf_pool_create(n, &c->pool);
     if (st != WEFT_OK) {
         wf_free(c);
