@@ -3,6 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -75,6 +82,82 @@ static void types_numpy_lacks_are_refused(void **state)
     assert_int_equal(weft_npy_write(path, WEFT_DTYPE_F32, 9, shape, bytes), WEFT_E_SHAPE);
     assert_int_equal(weft_npy_write(path, WEFT_DTYPE_F32, 1, (const int64_t[]){-1}, bytes), WEFT_E_SHAPE);
     assert_int_equal(weft_npy_write("/no/such/folder/x.npy", WEFT_DTYPE_F32, 1, shape, bytes), WEFT_E_IO);
+}
+
+/* The names in the directory of `path` that begin with its own. */
+static int names_beside(void)
+{
+    int n = 0;
+    DIR *d = opendir("/tmp");
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strncmp(e->d_name, path + 5, strlen(path + 5)) == 0;
+    closedir(d);
+    return n;
+}
+
+static void a_failed_write_leaves_what_was_there(void **state)
+{
+    (void)state;
+    static const int64_t shape[1] = {4096};
+    static const float values[4096] = {1};
+    struct rlimit old, small;
+    weft_dtype dtype;
+    int rank;
+    int64_t got[8];
+    void *data = NULL;
+    const int64_t one = 1;
+    assert_int_equal(weft_npy_write(path, WEFT_DTYPE_F32, 1, &one, values), WEFT_OK);
+    getrlimit(RLIMIT_FSIZE, &old);
+    small = old;
+    small.rlim_cur = 1000;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &small);
+    weft_status st = weft_npy_write(path, WEFT_DTYPE_F32, 1, shape, values);
+    setrlimit(RLIMIT_FSIZE, &old);
+    assert_int_equal(st, WEFT_E_IO);
+    assert_non_null(strstr(weft_error_message(), strerror(EFBIG)));
+    assert_int_equal(names_beside(), 1);
+    assert_int_equal(read_back(&dtype, &rank, got, &data), WEFT_OK);
+    assert_int_equal(got[0], 1);
+    weft_npy_free(data);
+    assert_int_equal(weft_npy_write("/tmp/no such folder/x.npy", WEFT_DTYPE_F32, 1, shape, values), WEFT_E_IO);
+    assert_non_null(strstr(weft_error_message(), strerror(ENOENT)));
+}
+
+static void devices_are_written_to_and_stay(void **state)
+{
+    (void)state;
+    static const int64_t shape[1] = {3};
+    static const float values[3] = {1, 2, 3};
+    struct stat info;
+    if (stat("/dev/full", &info) != 0 || !S_ISCHR(info.st_mode))
+        skip();
+    assert_int_equal(weft_npy_write("/dev/full", WEFT_DTYPE_F32, 1, shape, values), WEFT_E_IO);
+    assert_non_null(strstr(weft_error_message(), strerror(ENOSPC)));
+    assert_int_equal(stat("/dev/full", &info), 0);
+    assert_int_equal(weft_npy_write("/dev/null", WEFT_DTYPE_F32, 1, shape, values), WEFT_OK);
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+}
+
+static void links_and_modes_are_kept(void **state)
+{
+    (void)state;
+    static const int64_t shape[1] = {3};
+    static const float values[3] = {1, 2, 3};
+    char link_name[64];
+    struct stat info;
+    snprintf(link_name, sizeof link_name, "%s.link", path);
+    assert_int_equal(symlink(path, link_name), 0);
+    assert_int_equal(chmod(path, 0640), 0);
+    assert_int_equal(weft_npy_write(link_name, WEFT_DTYPE_F32, 1, shape, values), WEFT_OK);
+    assert_int_equal(lstat(link_name, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0640);
+    assert_int_equal(info.st_size, 128 + 12);
+    unlink(link_name);
+    assert_int_equal(names_beside(), 1);
 }
 
 static void numpys_own_file_is_read(void **state)
@@ -200,6 +283,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plain_types_round_trip_at_any_rank),
         cmocka_unit_test(types_numpy_lacks_are_refused),
+        cmocka_unit_test(a_failed_write_leaves_what_was_there),
+        cmocka_unit_test(devices_are_written_to_and_stay),
+        cmocka_unit_test(links_and_modes_are_kept),
         cmocka_unit_test(numpys_own_file_is_read),
         cmocka_unit_test(headers_are_read_strictly),
         cmocka_unit_test(every_cut_and_flip_gives_a_verdict),

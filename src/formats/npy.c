@@ -1,9 +1,7 @@
 /* npy.c - NumPy's .npy files: written as format 1.0, read as 1.0 to 3.0, C order, little endian.
  * Source: numpy.lib.format, the format's own description. */
-#include <errno.h>
-#include <stdio.h>
-
 #include "parsed_file.h"
+#include "write_file.h"
 
 static const struct descr {
     const char *name;
@@ -48,20 +46,6 @@ static void add_header(wf_str *s, const char *descr, int rank, const int64_t *sh
     }
 }
 
-static weft_status write_all(const char *path, const wf_str *header, const void *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    if (!f)
-        return wf_fail(WEFT_E_IO, "npy: %s: %s", path, strerror(errno));
-    bool good = fwrite(header->ptr, 1, header->len, f) == header->len && (!n || fwrite(data, 1, n, f) == n);
-    int err = errno;
-    good &= fclose(f) == 0;
-    if (good)
-        return WEFT_OK;
-    remove(path);
-    return wf_fail(WEFT_E_IO, "npy: %s: cannot write %zu bytes: %s", path, header->len + n, strerror(err));
-}
-
 weft_status weft_npy_write(const char *path, weft_dtype dtype, int rank, const int64_t *shape, const void *data)
 {
     const char *descr = NULL;
@@ -71,13 +55,16 @@ weft_status weft_npy_write(const char *path, weft_dtype dtype, int rank, const i
             descr = descrs[i].name;
     if (!descr)
         return wf_fail(WEFT_E_DTYPE, "npy: %s has no NumPy type", weft_dtype_name(dtype));
-    if (!path || rank < 0 || rank > MAX_RANK || (rank && !shape) || !total_bytes(dtype, rank, shape, &n))
+    if (!path || (rank > 0 && !shape))
+        return wf_fail(WEFT_E_CONTEXT, "npy: path and shape are required");
+    if (rank < 0 || rank > MAX_RANK || !total_bytes(dtype, rank, shape, &n))
         return wf_fail(WEFT_E_SHAPE, "npy: rank %d or its extents are out of range", rank);
     if (n && !data)
         return wf_fail(WEFT_E_CONTEXT, "npy: data is required");
     wf_str header = WF_STR_INIT;
     add_header(&header, descr, rank, shape);
-    weft_status st = header.oom ? WEFT_E_OOM : write_all(path, &header, data, n);
+    const wf_bytes parts[] = {{header.ptr, header.len}, {data, n}};
+    weft_status st = header.oom ? WEFT_E_OOM : wf_write_file(path, parts, WF_COUNT(parts));
     wf_str_free(&header);
     return st;
 }
