@@ -114,6 +114,18 @@ static void values_of_every_kind(void **state)
     }
     assert_int_equal(kinds, 0x3f); /* UINT INT FLOAT BOOL STRING ARRAY */
     assert_int_equal(weft_file_meta_find(f, "no.such.key", &m), WEFT_E_VALUE);
+    for (int64_t i = 0; weft_file_meta_at(f, i, &m) == WEFT_OK; i++) { /* no result pointer, whatever the kind */
+        const char *text;
+        size_t len;
+        assert_int_equal(weft_file_meta_i64(f, m.key, 0, NULL), WEFT_E_CONTEXT);
+        assert_int_equal(weft_file_meta_f64(f, m.key, 0, NULL), WEFT_E_CONTEXT);
+        assert_int_equal(weft_file_meta_str(f, m.key, 0, NULL, &len), WEFT_E_CONTEXT);
+        assert_int_equal(weft_file_meta_str(f, m.key, 0, &text, NULL), WEFT_E_CONTEXT);
+        assert_int_equal(weft_file_meta_find(f, m.key, NULL), WEFT_E_CONTEXT);
+    }
+    assert_int_equal(weft_file_meta_at(f, 0, NULL), WEFT_E_CONTEXT);
+    assert_int_equal(weft_file_tensor_find(f, "x", NULL), WEFT_E_CONTEXT);
+    assert_int_equal(weft_file_tensor_at(f, 0, NULL), WEFT_E_CONTEXT);
     assert_int_equal(weft_file_meta_at(f, -1, &m), WEFT_E_INDEX);
     weft_file_tensor t;
     assert_int_equal(weft_file_tensor_find(f, "no such tensor", &t), WEFT_E_VALUE);

@@ -36,6 +36,8 @@ const char *weft_dtype_name(weft_dtype dtype)
 
 weft_status weft_dtype_parse(const char *name, weft_dtype *out)
 {
+    if (!out)
+        return wf_fail(WEFT_E_CONTEXT, "dtype_parse: out must not be NULL");
     for (unsigned i = 0; name && i < WEFT_DTYPE_COUNT; i++)
         if (strcmp(name, table[i].name) == 0) {
             *out = (weft_dtype)i;
@@ -102,6 +104,8 @@ static weft_dtype promote_floats(weft_dtype a, weft_dtype b)
 
 weft_status weft_dtype_promote(weft_dtype a, weft_dtype b, weft_dtype *out)
 {
+    if (!out)
+        return wf_fail(WEFT_E_CONTEXT, "dtype_promote: out must not be NULL");
     if (!wf_dtype_known(a) || !wf_dtype_known(b))
         return wf_fail(WEFT_E_DTYPE, "promote: dtype numbers %d and %d, known are 0 .. %d", (int)a, (int)b,
                        WEFT_DTYPE_COUNT - 1);

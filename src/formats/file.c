@@ -323,15 +323,18 @@ static weft_status find_meta(const weft_file *file, const char *key, const wf_me
 weft_status weft_file_meta_find(const weft_file *file, const char *key, weft_meta *out)
 {
     const wf_meta_entry *e = NULL;
-    WF_TRY(find_meta(file, key, &e));
     if (!out)
         return wf_fail(WEFT_E_CONTEXT, "file_meta_find: out is required");
+    WF_TRY(find_meta(file, key, &e));
     describe(e, out);
     return WEFT_OK;
 }
 
-static weft_status find_element(const weft_file *file, const char *key, uint64_t element, const wf_meta_entry **out)
+/* `result`: where the caller's value goes, of whatever type. */
+static weft_status find_element(const weft_file *file, const char *key, uint64_t element, const void *result, const wf_meta_entry **out)
 {
+    if (!result)
+        return wf_fail(WEFT_E_CONTEXT, "file_meta: a result pointer is NULL");
     WF_TRY(find_meta(file, key, out));
     if (element >= (*out)->count)
         return wf_fail(WEFT_E_INDEX, "%s: element %llu of \"%s\", which has %llu", file->format,
@@ -396,7 +399,7 @@ weft_status weft_file_meta_i64(const weft_file *file, const char *key, uint64_t 
 {
     const wf_meta_entry *e = NULL;
     number v;
-    WF_TRY(find_element(file, key, element, &e));
+    WF_TRY(find_element(file, key, element, out, &e));
     if (!load_number(file, e, element, &v))
         return wrong_kind(file, e, "a number");
     if (v.kind == WEFT_META_FLOAT) {
@@ -418,7 +421,7 @@ weft_status weft_file_meta_f64(const weft_file *file, const char *key, uint64_t 
 {
     const wf_meta_entry *e = NULL;
     number v;
-    WF_TRY(find_element(file, key, element, &e));
+    WF_TRY(find_element(file, key, element, out, &e));
     if (!load_number(file, e, element, &v))
         return wrong_kind(file, e, "a number");
     *out = v.kind == WEFT_META_FLOAT ? v.f : v.kind == WEFT_META_INT ? (double)v.i : (double)v.u;
@@ -428,7 +431,7 @@ weft_status weft_file_meta_f64(const weft_file *file, const char *key, uint64_t 
 weft_status weft_file_meta_str(const weft_file *file, const char *key, uint64_t element, const char **out, size_t *n)
 {
     const wf_meta_entry *e = NULL;
-    WF_TRY(find_element(file, key, element, &e));
+    WF_TRY(find_element(file, key, element, n ? (const void *)out : NULL, &e));
     if (e->type != WF_GGUF_STRING)
         return wrong_kind(file, e, "a string");
     if (e->is_array) {

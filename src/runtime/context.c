@@ -159,6 +159,8 @@ void weft_cancel_clear(weft_ctx *ctx)
 
 weft_status weft_ctx_device(weft_ctx *ctx, weft_device_info *out)
 {
+    if (!out)
+        return wf_fail(WEFT_E_CONTEXT, "ctx_device: out must not be NULL");
     WF_TRY(wf_ctx_enter(ctx, "ctx_device"));
     *out = ctx->dev->caps.info;
     wf_unlock(&ctx->core.lock);
@@ -167,6 +169,8 @@ weft_status weft_ctx_device(weft_ctx *ctx, weft_device_info *out)
 
 weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
 {
+    if (!out)
+        return wf_fail(WEFT_E_CONTEXT, "ctx_stats: out must not be NULL");
     WF_TRY(wf_ctx_enter(ctx, "ctx_stats"));
     *out = ctx->stats;
     out->pipelines = WF_MAX(ctx->stats.pipelines, ctx->dev->caps.runs_kir ? ctx->programs.count : 0);
@@ -177,6 +181,8 @@ weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
 weft_status weft_null_last_list(weft_ctx *ctx, const void **list, size_t *list_bytes, const void **params, size_t *param_bytes,
                                 const void **step, size_t *step_bytes)
 {
+    if (!list || !list_bytes || !params || !param_bytes || !step || !step_bytes)
+        return wf_fail(WEFT_E_CONTEXT, "null_last_list: a result pointer is NULL");
     WF_TRY(wf_ctx_enter(ctx, "null_last_list"));
     weft_status st = WEFT_OK;
     if (strcmp(ctx->dev->caps.info.kind, "null") != 0)
