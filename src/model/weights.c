@@ -1,5 +1,5 @@
 /* weights.c - tensors of a file to the device, by the names of the family's table, shapes checked
- * against the configuration. Matrices keep the type they have in the file; vectors become f32. The
+ * against the configuration; a tensor that no row names is refused. Matrices keep the type they have in the file; vectors become f32. The
  * pages of each tensor are given back as soon as it is on the device. */
 #include "mdl.h"
 
@@ -96,26 +96,104 @@ static weft_status upload(loader *l, const mdl_tensor_name *row, const weft_file
     return WEFT_OK;
 }
 
-static weft_status load_one(loader *l, const mdl_tensor_name *row, int layer, weft_tensor **out)
+/* ---- names ---- */
+
+/* The tensor of a role, *present false where an optional one is absent. */
+static weft_status find_one(const loader *l, const mdl_tensor_name *row, int layer, weft_file_tensor *out, bool *present)
 {
     char name[128];
-    weft_file_tensor t;
     const char *pattern = l->hf ? row->hf : row->gguf;
-    *out = NULL;
-    if (!pattern)
-        return WEFT_OK;
+    *present = false;
+    if (!pattern || (row->role == MDL_OUTPUT && l->hf && l->m->config.tied))
+        return WEFT_OK; /* tied: the configuration says that the embedding is meant, whatever the file holds */
     const char *slot = strstr(pattern, "%d");
     if (slot)
         snprintf(name, sizeof name, "%.*s%d%s", (int)(slot - pattern), pattern, layer, slot + 2);
     else
         snprintf(name, sizeof name, "%s", pattern);
-    if (weft_file_tensor_find(l->file, name, &t) != WEFT_OK) {
-        if (row->required || (row->role == MDL_OUTPUT && !l->m->config.tied))
-            return weft_fail(WEFT_E_FORMAT, "model: tensor \"%s\" is missing", name);
-        return WEFT_OK;
+    if (weft_file_tensor_find(l->file, name, out) == WEFT_OK)
+        *present = true;
+    else if (row->required || (row->role == MDL_OUTPUT && !l->m->config.tied))
+        return weft_fail(WEFT_E_FORMAT, "model: tensor \"%s\" is missing", name);
+    return WEFT_OK;
+}
+
+/* Whether `name` is the pattern with a layer of the model in place of "%d". */
+static bool matches(const char *pattern, const char *name, int n_layers)
+{
+    const char *slot = strstr(pattern, "%d");
+    if (!slot)
+        return strcmp(pattern, name) == 0;
+    size_t before = (size_t)(slot - pattern);
+    if (strncmp(pattern, name, before) != 0)
+        return false;
+    const char *digits = name + before;
+    size_t n = strspn(digits, "0123456789");
+    if (n < 1 || n > 7 || (n > 1 && digits[0] == '0') || strcmp(digits + n, slot + 2) != 0)
+        return false;
+    int layer = 0;
+    for (size_t i = 0; i < n; i++)
+        layer = 10 * layer + (digits[i] - '0');
+    return layer < n_layers;
+}
+
+/* A tensor that the graph does not need: the output matrix beside a tied embedding is matched by its own
+ * name, and the inverse frequencies that some writers of checkpoints store follow from the configuration. */
+static bool is_redundant(const char *name)
+{
+    static const char end[] = "rotary_emb.inv_freq";
+    size_t n = strlen(name), k = sizeof end - 1;
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+static bool is_named(const loader *l, const char *name)
+{
+    const mdl_family *f = l->m->family;
+    for (int i = 0; i < f->n_names; i++) {
+        const char *pattern = l->hf ? f->names[i].hf : f->names[i].gguf;
+        if (pattern && matches(pattern, name, l->m->config.n_layers))
+            return true;
     }
-    if (row->role == MDL_OUTPUT && l->hf && l->m->config.tied)
-        return WEFT_OK; /* the configuration says the embedding is meant */
+    return false;
+}
+
+/* Every tensor that the model needs is there, and every one that is there is needed: with a bias or a norm
+ * left out the logits would be wrong without a word. Also counts the bytes to load. */
+static weft_status check_names(loader *l)
+{
+    const mdl_family *f = l->m->family;
+    weft_file_tensor t, first = {0};
+    int64_t n = weft_file_tensor_count(l->file), n_unknown = 0;
+    for (int layer = 0; layer < l->m->config.n_layers; layer++)
+        for (int i = 0; i < f->n_names; i++) {
+            bool present;
+            if (layer > 0 && f->names[i].role < MDL_LAYER_ROLE)
+                continue;
+            MDL_TRY(find_one(l, &f->names[i], layer, &t, &present));
+            if (present)
+                l->total += t.size_bytes;
+        }
+    for (int64_t i = 0; i < n; i++) {
+        MDL_TRY(weft_file_tensor_at(l->file, i, &t));
+        if (!is_named(l, t.name) && !is_redundant(t.name) && n_unknown++ == 0)
+            first = t;
+    }
+    if (n_unknown)
+        return weft_fail(WEFT_E_UNSUPPORTED, "model: tensor \"%s\" has no place in a %s model of %d layers (%lld of %lld tensors have none)",
+                         first.name, f->name, l->m->config.n_layers, (long long)n_unknown, (long long)n);
+    return WEFT_OK;
+}
+
+/* ---- loading ---- */
+
+static weft_status load_one(loader *l, const mdl_tensor_name *row, int layer, weft_tensor **out)
+{
+    weft_file_tensor t;
+    bool present;
+    *out = NULL;
+    MDL_TRY(find_one(l, row, layer, &t, &present));
+    if (!present)
+        return WEFT_OK;
     MDL_TRY(check_shape(l, row, &t));
     weft_scope *scope = weft_scope_begin(l->m->ctx);
     if (!scope)
@@ -156,6 +234,7 @@ static weft_status load_all(loader *l)
 {
     weft_model *m = l->m;
     const mdl_family *f = m->family;
+    MDL_TRY(check_names(l));
     MDL_TRY(report(l));
     for (int i = 0; i < f->n_names; i++)
         if (f->names[i].role < MDL_LAYER_ROLE)
@@ -174,11 +253,6 @@ weft_status mdl_weights_load(weft_model *m, const weft_file *file, bool hf, cons
     int64_t n = weft_file_tensor_count(file);
     if (m->config.n_layers > n)
         return weft_fail(WEFT_E_FORMAT, "model: %d layers, but the file has only %lld tensors", m->config.n_layers, (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        weft_file_tensor t;
-        MDL_TRY(weft_file_tensor_at(file, i, &t));
-        l.total += t.size_bytes;
-    }
     size_t n_layer = (size_t)m->config.n_layers * MDL_LAYER_ROLES;
     m->layers = weft_realloc(NULL, n_layer * sizeof *m->layers);
     if (!m->layers)
