@@ -7,6 +7,7 @@
 
 #include "data_file.h"
 #include "quant.h"
+#include "weft/quantize.h"
 
 static const struct { weft_dtype dtype; const char *name; bool random; } blobs[] = {
     {WEFT_DTYPE_F16, "F16", false},
@@ -148,6 +149,51 @@ static void counts_off_the_block_are_refused(void **state)
     assert_int_equal(wf_quant_decode(WEFT_DTYPE_F16, out, x, 0), WEFT_OK);
 }
 
+static void public_rows_are_those_of_the_codecs(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, COLS = 64 };
+    float x[ROWS * COLS], back[ROWS * COLS], want[ROWS * COLS];
+    uint8_t a[ROWS * COLS * 4], b[sizeof a];
+    for (int i = 0; i < ROWS * COLS; i++)
+        x[i] = (float)(i * 37 % 101) / 7 - 6.5f;
+    for (size_t k = 0; k < WF_COUNT(blobs); k++) {
+        weft_dtype d = blobs[k].dtype;
+        size_t bytes = (size_t)(ROWS * COLS / weft_dtype_block(d)) * weft_dtype_block_bytes(d);
+        memset(a, 0xA5, sizeof a);
+        assert_int_equal(weft_quantize_rows(d, ROWS, COLS, x, a), WEFT_OK);
+        for (size_t i = bytes; i < sizeof a; i++)
+            assert_int_equal(a[i], 0xA5);
+        assert_int_equal(wf_quant_encode(d, x, b, ROWS * COLS), WEFT_OK);
+        assert_memory_equal(a, b, bytes);
+        assert_int_equal(weft_dequantize_rows(d, ROWS, COLS, a, back), WEFT_OK);
+        assert_int_equal(wf_quant_decode(d, a, want, ROWS * COLS), WEFT_OK);
+        assert_memory_equal(back, want, sizeof want);
+    }
+    assert_int_equal(weft_quantize_rows(WEFT_DTYPE_F32, ROWS, COLS, x, a), WEFT_OK);
+    assert_int_equal(weft_dequantize_rows(WEFT_DTYPE_F32, ROWS, COLS, a, back), WEFT_OK);
+    assert_memory_equal(back, x, sizeof x);
+}
+
+static void public_rows_refuse_what_they_cannot_do(void **state)
+{
+    (void)state;
+    float x[64] = {0};
+    uint8_t out[256];
+    const struct { weft_dtype dtype; int64_t rows, cols; const void *src; void *dst; weft_status st; } rows[] = {
+        {WEFT_DTYPE_I8, 1, 32, x, out, WEFT_E_DTYPE},         {(weft_dtype)99, 1, 32, x, out, WEFT_E_DTYPE},
+        {WEFT_DTYPE_Q8_0, 2, 16, x, out, WEFT_E_SHAPE},       {WEFT_DTYPE_F16, -1, 32, x, out, WEFT_E_SHAPE},
+        {WEFT_DTYPE_F16, -1, -32, x, out, WEFT_E_SHAPE},      {WEFT_DTYPE_F32, (int64_t)1 << 40, (int64_t)1 << 40, x, out, WEFT_E_SHAPE},
+        {WEFT_DTYPE_F32, (int64_t)1 << 59, 1, x, out, WEFT_E_SHAPE}, {WEFT_DTYPE_Q4_0, 1, 32, NULL, out, WEFT_E_CONTEXT},
+        {WEFT_DTYPE_Q4_0, 1, 32, x, NULL, WEFT_E_CONTEXT},    {WEFT_DTYPE_Q4_1, 0, 32, NULL, NULL, WEFT_OK},
+        {WEFT_DTYPE_F32, 5, 0, NULL, NULL, WEFT_OK},
+    };
+    for (size_t i = 0; i < WF_COUNT(rows); i++) {
+        assert_int_equal(weft_quantize_rows(rows[i].dtype, rows[i].rows, rows[i].cols, rows[i].src, rows[i].dst), rows[i].st);
+        assert_int_equal(weft_dequantize_rows(rows[i].dtype, rows[i].rows, rows[i].cols, rows[i].src, rows[i].dst), rows[i].st);
+    }
+}
+
 static void planes_are_aligned_and_in_order(void **state)
 {
     (void)state;
@@ -206,6 +252,8 @@ int main(void)
         cmocka_unit_test(four_bit_rounding_by_hand),
         cmocka_unit_test(encode_takes_any_float),
         cmocka_unit_test(counts_off_the_block_are_refused),
+        cmocka_unit_test(public_rows_are_those_of_the_codecs),
+        cmocka_unit_test(public_rows_refuse_what_they_cannot_do),
         cmocka_unit_test(planes_are_aligned_and_in_order),
         cmocka_unit_test(planar_round_trips_in_pieces),
     };

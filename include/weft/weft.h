@@ -5,10 +5,12 @@
 #include "weft/device.h"
 #include "weft/dtype.h"
 #include "weft/ops.h"
+#include "weft/quantize.h"
 #include "weft/stats.h"
 #include "weft/status.h"
 #include "weft/tensor.h"
-/* The parts a build may leave out (WEFT_MODEL=OFF): weft/format.h weft/text.h weft/model.h */
+/* The parts a build may leave out (WEFT_MODEL=OFF) are included by name: weft/format.h, weft/text.h,
+ * weft/model.h. */
 
 /* Version of these headers. */
 #define WEFT_VERSION_MAJOR 0
@@ -18,7 +20,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* "0.1.0", of the library that runs, which can differ from the header's. */
+/* The version of the library that runs, such as "0.1.0", which can differ from the header's. Static. */
 WEFT_API const char *weft_version(void);
 #ifdef __cplusplus
 }
