@@ -333,6 +333,60 @@ static void callbacks_end_and_cancel_a_generation(void **state)
     weft_session_destroy(a);
 }
 
+typedef struct score_watch {
+    int calls, stop_at;
+    uint64_t last, total;
+} score_watch;
+
+static bool watch_score(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    score_watch *w = user;
+    assert_string_equal(phase, "score");
+    assert_true(done >= w->last && done <= total);
+    w->last = done;
+    w->total = total;
+    return ++w->calls != w->stop_at;
+}
+
+static void scoring_reports_progress_and_can_be_cancelled(void **state)
+{
+    fixture *f = *state;
+    enum { TOKENS = 300 };
+    weft_session *s = new_session(f, 512), *plain = new_session(f, 512);
+    float nll[TOKENS - 1], want[TOKENS - 1];
+    double mean = -1, want_mean = 0, sum = 0;
+    OK(weft_session_score(plain, f->ids, TOKENS, NULL, want, &want_mean, NULL));
+    for (int i = 0; i < TOKENS - 1; i++)
+        sum += want[i];
+    assert_true(fabs(sum / (TOKENS - 1) - want_mean) < 1e-6);
+    score_watch w = {0};
+    weft_score_opts opts = {.progress = watch_score, .progress_user = &w};
+    for (int stop = 1; stop <= 3; stop++) {
+        for (int i = 0; i < TOKENS - 1; i++)
+            nll[i] = 7;
+        w = (score_watch){.stop_at = stop};
+        assert_int_equal(weft_session_score(s, f->ids, TOKENS, &opts, nll, &mean, NULL), WEFT_E_CANCELLED);
+        for (int i = 0; i < TOKENS - 1; i++)
+            assert_true(nll[i] == 7);
+        assert_true(mean == -1);
+        assert_int_equal(weft_session_length(s), 0);
+    }
+    w = (score_watch){0};
+    OK(weft_session_score(s, f->ids, TOKENS, &opts, nll, &mean, NULL));
+    assert_int_equal(w.last, TOKENS);
+    assert_int_equal(w.total, TOKENS);
+    assert_true(w.calls > 2);
+    assert_int_equal(weft_session_length(s), TOKENS);
+    assert_close(nll, want, TOKENS - 1, 1e-6);
+    /* refused arguments change nothing */
+    const int32_t outside[2] = {1, VOCAB};
+    assert_int_equal(weft_session_score(s, outside, 2, &opts, nll, &mean, NULL), WEFT_E_VALUE);
+    assert_int_equal(weft_session_score(s, f->ids, 513, &opts, nll, &mean, NULL), WEFT_E_VALUE);
+    assert_int_equal(weft_session_length(s), TOKENS);
+    weft_session_destroy(s);
+    weft_session_destroy(plain);
+}
+
 static void sessions_keep_their_model_alive_and_do_not_share_caches(void **state)
 {
     fixture *f = *state;
@@ -389,6 +443,7 @@ int main(void)
         cmocka_unit_test(wrong_steps_say_the_numbers),
         cmocka_unit_test(sampling_numbers_outside_their_range_are_refused),
         cmocka_unit_test(callbacks_end_and_cancel_a_generation),
+        cmocka_unit_test(scoring_reports_progress_and_can_be_cancelled),
         cmocka_unit_test(sessions_keep_their_model_alive_and_do_not_share_caches),
         cmocka_unit_test(decode_steps_leave_no_buffers_behind),
     };

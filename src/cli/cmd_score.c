@@ -32,8 +32,16 @@ static int print_json(const cli_session *s, const float *nll, double mean)
     return cli_json_print(json_pack("{s:o, s:o, s:o}", "ids", cli_json_ids(s->ids, s->n_ids), "nll", list, "mean_nll", m));
 }
 
+static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t total)
+{
+    (void)user;
+    cli_progress(phase, done == total ? -1 : (double)done / (double)total);
+    return !cli_interrupted();
+}
+
 static int score(cli_session *s, const char *logits_path, bool json)
 {
+    const weft_score_opts opts = {.progress = on_progress};
     weft_model_info info;
     double mean = 0;
     size_t n_logits, n_bytes = 0;
@@ -46,7 +54,7 @@ static int score(cli_session *s, const char *logits_path, bool json)
     int code = CLI_OK;
     if (!nll || (logits_path && !logits))
         code = cli_fail("out of memory: %zu bytes of logits", n_bytes);
-    else if (weft_session_score(s->session, s->ids, s->n_ids, nll, &mean, logits) != WEFT_OK)
+    else if (weft_session_score(s->session, s->ids, s->n_ids, &opts, nll, &mean, logits) != WEFT_OK)
         code = cli_fail_last();
     else if (logits_path)
         code = write_logits(logits_path, s, info.vocab_size, logits);

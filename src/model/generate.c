@@ -232,26 +232,67 @@ static weft_status score_chunk(weft_session *s, const int32_t *ids, int64_t n, i
     return st;
 }
 
-weft_status weft_session_score(weft_session *session, const int32_t *ids, size_t n, float *nll, double *mean_nll, float *logits)
+typedef struct scorer {
+    weft_session *s;
+    const weft_score_opts *opts;
+    float *nll, *logits; /* NULL where not wanted */
+    double sum;
+} scorer;
+
+static weft_status score_report(const scorer *c, int64_t done, int64_t n)
+{
+    const weft_score_opts *o = c->opts;
+    if (o && o->progress && !o->progress(o->progress_user, "score", (uint64_t)done, (uint64_t)n))
+        return weft_fail(WEFT_E_CANCELLED, "session_score: cancelled after %lld of %lld tokens", (long long)done, (long long)n);
+    return WEFT_OK;
+}
+
+static weft_status score_all(scorer *c, const int32_t *ids, int64_t n)
+{
+    float nll[SCORE_CHUNK];
+    MDL_TRY(score_report(c, 0, n));
+    for (int64_t at = 0; at < n;) {
+        int64_t left = n - at, rows = left < SCORE_CHUNK ? left : SCORE_CHUNK, targets = left > rows ? rows : rows - 1;
+        float *dst = c->logits ? c->logits + (size_t)at * (size_t)c->s->model->config.vocab_size : NULL;
+        MDL_TRY(score_chunk(c->s, ids + at, rows, targets, nll, dst));
+        for (int64_t i = 0; i < targets; i++)
+            c->sum += nll[i];
+        if (c->nll)
+            memcpy(c->nll + at, nll, (size_t)targets * sizeof *nll);
+        at += rows;
+        MDL_TRY(score_report(c, at, n));
+    }
+    return WEFT_OK;
+}
+
+weft_status weft_session_score(weft_session *session, const int32_t *ids, size_t n, const weft_score_opts *opts, float *nll,
+                               double *mean_nll, float *logits)
 {
     if (!session || (n > 0 && !ids))
         return weft_fail(WEFT_E_CONTEXT, "session_score: session and ids must not be NULL");
     if (n > INT32_MAX)
         return weft_fail(WEFT_E_VALUE, "session_score: %zu tokens are too many", n);
+    int64_t before = session->length;
     session->length = 0;
-    MDL_TRY(mdl_check_ids(session, "session_score", ids, (int64_t)n));
-    double sum = 0;
-    float chunk_nll[SCORE_CHUNK];
-    for (int64_t at = 0; at < (int64_t)n; at += SCORE_CHUNK) {
-        int64_t left = (int64_t)n - at, rows = left < SCORE_CHUNK ? left : SCORE_CHUNK, targets = left > rows ? rows : rows - 1;
-        float *dst = logits ? logits + (size_t)at * (size_t)session->model->config.vocab_size : NULL;
-        MDL_TRY(score_chunk(session, ids + at, rows, targets, chunk_nll, dst));
-        for (int64_t i = 0; i < targets; i++)
-            sum += chunk_nll[i];
-        if (nll)
-            memcpy(nll + at, chunk_nll, (size_t)targets * sizeof *nll);
+    weft_status st = mdl_check_ids(session, "session_score", ids, (int64_t)n);
+    if (st != WEFT_OK) {
+        session->length = before;
+        return st;
     }
-    if (mean_nll)
-        *mean_nll = n > 1 ? sum / (double)(n - 1) : 0;
-    return WEFT_OK;
+    scorer c = {.s = session, .opts = opts, .logits = logits};
+    if (nll && n > 1 && !(c.nll = weft_realloc(NULL, (n - 1) * sizeof *c.nll))) {
+        session->length = before;
+        return WEFT_E_OOM;
+    }
+    st = score_all(&c, ids, (int64_t)n);
+    if (st != WEFT_OK) {
+        session->length = 0;
+    } else {
+        if (c.nll)
+            memcpy(nll, c.nll, (n - 1) * sizeof *nll);
+        if (mean_nll)
+            *mean_nll = n > 1 ? c.sum / (double)(n - 1) : 0;
+    }
+    weft_free(c.nll);
+    return st;
 }
