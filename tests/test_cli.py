@@ -8,6 +8,7 @@ import glob
 import json
 import math
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -114,6 +115,7 @@ class Case(unittest.TestCase):
         p = subprocess.run([WEFT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, timeout=120)
         err = p.stderr.decode(errors="replace")
         self.assertIn(p.returncode, codes, (args, err))
+        self.assertEqual(p.stdout, b"", args)
         self.assertEqual(err.count("\n"), 1, err)
         self.assertTrue(err.startswith("weft: "), err)
         for word in says:
@@ -177,6 +179,30 @@ class BadInput(Case):
         path = self.write("missing.gguf", good.replace(b"blk.2.ffn_up.weight", b"blk.2.ffn_no.weight"))
         self.assert_fails("run", path, "--device", "cpu", codes=(1,), says=["blk.2.ffn_up.weight", "missing"])
 
+    def test_a_tensor_without_a_place_is_named_and_counted(self):
+        good = contents(data("stories260K.F32.gguf"))
+        path = self.write("extra.gguf", good.replace(b"llama.block_count" + struct.pack("<II", 4, 5), b"llama.block_count" + struct.pack("<II", 4, 4)))
+        self.assertNotEqual(contents(path), good)
+        self.assert_fails("run", path, "--device", "cpu", codes=(1,), says=["blk.4.", "4 layers", "9 of 47"])
+
+    def test_tensors_beside_the_named_ones_of_a_safetensors_model(self):
+        raw = contents(data("model.safetensors"))
+        n = struct.unpack("<Q", raw[:8])[0]
+        header = json.loads(raw[8:8 + n])
+        end = max(t["data_offsets"][1] for name, t in header.items() if name != "__metadata__")
+
+        def model_with(*names):
+            h = dict(header)
+            for i, name in enumerate(names):
+                h[name] = {"dtype": "F32", "shape": [4], "data_offsets": [end + 16 * i, end + 16 * i + 16]}
+            text = json.dumps(h).encode()
+            path = self.write("beside.safetensors", struct.pack("<Q", len(text)) + text + raw[8 + n:] + b"\0" * 16 * len(names))
+            return "score", path, "--config", data("config.json"), "--tokenizer", data("stories260K.F32.gguf"), "-p", "Once", "--device", "cpu"
+
+        self.assert_fails(*model_with("model.layers.1.mlp.up_proj.bias", "model.layers.0.self_attn.q_norm.weight"), codes=(1,),
+                          says=["layers.1.mlp.up_proj.bias", "2 of 49"])
+        weft(*model_with("model.layers.0.self_attn.rotary_emb.inv_freq"))
+
     def test_a_wrong_shape_is_named_with_the_numbers(self):
         good = contents(data("stories260K.F32.gguf"))
         key = b"llama.feed_forward_length" + struct.pack("<I", 4)
@@ -188,7 +214,30 @@ class BadInput(Case):
 
     def test_a_prompt_longer_than_the_context_says_both_numbers(self):
         err = self.assert_fails("run", data("stories260K.F32.gguf"), "--device", "cpu", "--ctx", "8", "-p", "the cat sat on the mat " * 3, codes=(1,))
-        self.assertIn("8", err)
+        self.assertRegex(err, r"has \d+ tokens.* holds 8")
+
+    def test_a_bad_number_of_threads_is_named(self):
+        for value in ("many", "0", "4x"):
+            os.environ["WEFT_THREADS"] = value
+            try:
+                self.assert_fails("run", data("stories260K.F32.gguf"), "--device", "cpu", "-p", "a", codes=(1,), says=["WEFT_THREADS", value])
+            finally:
+                del os.environ["WEFT_THREADS"]
+
+    def test_an_unknown_suite_is_named_with_those_known(self):
+        self.assert_fails("bench", "juggling", codes=(2,), says=["juggling", "copy elementwise", "decode"])
+
+    def test_a_failed_make_model_leaves_what_was_there(self):
+        path = self.write("kept.gguf", b"before")
+        limit = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000)))
+        p = subprocess.run([WEFT, "make-model", path], stderr=subprocess.PIPE, preexec_fn=limit)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"File too large", p.stderr)
+        self.assertEqual(contents(path), b"before")
+        self.assertEqual(glob.glob(path + "*"), [path])
+        if os.path.exists("/dev/full"):
+            self.assert_fails("make-model", "/dev/full", codes=(1,), says=["No space left"])
+            self.assertTrue(os.path.exists("/dev/full"))
 
     def test_an_invalid_utf8_prompt_gives_one_line(self):
         self.assert_fails("run", data("stories260K.F32.gguf"), "-p", b"abc\xff", codes=(1, 2), says=["UTF-8"])
@@ -210,6 +259,7 @@ class Story(Case):
             self.assertEqual(out["prompt_ids"], case["prompt_ids"])
             self.assertEqual(out["ids"], case["greedy_ids"], case["prompt"])
             self.assertEqual(out["text"], case["text"])
+            self.assertEqual(case["prompt"] + out["continuation"], case["text"])
 
     def score(self, model, device, logits, tolerance, mean, *extra):
         ref = reference()
@@ -280,6 +330,11 @@ class Story(Case):
         self.assertNotEqual(few, weft_json(*base[:-2], "--temp", "0")["ids"])
         self.assertEqual(few, weft_json(*base, "--temp", "1", "--top-k", "1")["ids"])
         self.assertEqual(few, weft_json(*base, "--temp", "1", "--top-k", "0", "--top-p", "0.000001")["ids"])
+
+    def test_a_seed_of_64_bits_is_printed_exactly(self):
+        args = ("run", data("stories260K.F32.gguf"), "-p", "Once", "-n", "1", "--device", "cpu", "--seed")
+        self.assertEqual(weft_json(*args, str(2 ** 63 - 1))["seed"], 2 ** 63 - 1)
+        self.assertEqual(weft_json(*args, str(2 ** 64 - 1))["seed"], str(2 ** 64 - 1))
 
     def test_n_zero_runs_the_prompt_only(self):
         out = weft_json("run", data("stories260K.F32.gguf"), "-p", "Once upon a time", "-n", "0", "--device", "cpu")
@@ -370,7 +425,7 @@ class OddSizes(Case):
         self.assertNotEqual(read[0], read[2])
 
     def test_every_type_runs_and_streams_whole_utf8(self):
-        for kind in ("f32", "f16", "q8_0", "q4_0"):
+        for kind in ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"):
             path = self.random_model(kind + ".gguf", layers=1, width=64, heads=4, kv_heads=2, ffn=96, vocab=400, type=kind)
             args = ("run", path, "-p", "h\u00e9", "-n", "40", "--temp", "2", "--top-k", "0", "--top-p", "1", "--seed", "1", "--device", "cpu")
             out = weft_json(*args)

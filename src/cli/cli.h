@@ -3,6 +3,7 @@
 #define WEFT_CLI_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -119,8 +120,20 @@ void cli_stream_add(cli_stream *s, const char *bytes, size_t n);
 void cli_stream_flush(cli_stream *s);
 void cli_stream_free(cli_stream *s);
 
+/* A file that is complete or not there: cli_file_begin opens `stream`; every begin that returned CLI_OK
+ * needs its cli_file_end, which keeps the file when `code` is CLI_OK and returns the code. */
+typedef struct cli_file {
+    FILE *stream;
+    bool beside; /* it is written as `part` and renamed */
+    char path[PATH_MAX], part[PATH_MAX];
+} cli_file;
+int cli_file_begin(const char *path, cli_file *out);
+int cli_file_end(cli_file *f, int code);
+
 bool cli_utf8_valid(const char *s, size_t n, size_t *bad_at);
 json_t *cli_json_text(const char *bytes, size_t n); /* invalid bytes become U+FFFD */
+json_t *cli_json_str(const char *s);                /* the same, of a string that may be cut inside a sequence */
+json_t *cli_json_u64(uint64_t n);                   /* exact: a number to 2^63 - 1, a string of digits from there on */
 int cli_json_print(json_t *root);                   /* one line on stdout; frees root */
 json_t *cli_json_ids(const int32_t *ids, size_t n);
 json_t *cli_json_stats(weft_ctx *ctx);

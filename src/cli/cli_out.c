@@ -103,15 +103,32 @@ json_t *cli_json_text(const char *bytes, size_t n)
             memcpy(clean + len, bytes + i, (size_t)k);
             len += (size_t)k;
             i += (size_t)k;
-        } else {
+        } else { /* one sign for the longest beginning of a sequence (Unicode 15, section 3.9, table 3-8) */
+            size_t bad = 1;
+            while (i + bad < n && check_sequence((const unsigned char *)bytes + i, bad + 1) < 0)
+                bad++;
             memcpy(clean + len, "\xEF\xBF\xBD", 3);
             len += 3;
-            i++;
+            i += bad;
         }
     }
     json_t *j = json_stringn(clean, len);
     free(clean);
     return j;
+}
+
+json_t *cli_json_str(const char *s)
+{
+    return cli_json_text(s, strlen(s));
+}
+
+json_t *cli_json_u64(uint64_t n)
+{
+    char digits[24];
+    if (n <= INT64_MAX)
+        return json_integer((json_int_t)n);
+    snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
+    return json_string(digits);
 }
 
 int cli_json_print(json_t *root)

@@ -179,6 +179,9 @@ static int open_all(const cli_model_args *a, const char *model_path, cli_session
         return code;
     if (weft_session_create(s->model, &(weft_session_opts){.context_length = context_for(a, s)}, &s->session) != WEFT_OK)
         return cli_fail_last();
+    if ((int64_t)s->n_ids > weft_session_capacity(s->session)) /* before anything is printed */
+        return cli_fail("the prompt has %zu tokens, but the context holds %lld", s->n_ids,
+                        (long long)weft_session_capacity(s->session));
     s->load_s = cli_now() - start;
     return CLI_OK;
 }

@@ -6,9 +6,9 @@ static json_t *device_json(const weft_device_info *d)
     json_t *features = json_array();
     for (int i = 0; i < d->n_features; i++) {
         const weft_device_feature *f = &d->features[i];
-        json_t *j = json_pack("{s:s, s:b}", "name", f->name, "on", (int)f->on);
+        json_t *j = json_pack("{s:o, s:b}", "name", cli_json_str(f->name), "on", (int)f->on);
         if (!f->on)
-            json_object_set_new(j, "reason", cli_json_text(f->reason, strlen(f->reason)));
+            json_object_set_new(j, "reason", cli_json_str(f->reason));
         json_array_append_new(features, j);
     }
     json_t *limits = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "max_buffer_bytes", (json_int_t)d->max_buffer_bytes,
@@ -16,9 +16,9 @@ static json_t *device_json(const weft_device_info *d)
                                (json_int_t)d->max_storage_buffers, "max_workgroup_invocations",
                                (json_int_t)d->max_workgroup_invocations, "max_workgroup_bytes",
                                (json_int_t)d->max_workgroup_bytes, "max_workgroups", (json_int_t)d->max_workgroups);
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:o}", "spec", d->spec, "kind", d->kind, "name",
-                     cli_json_text(d->name, strlen(d->name)), "driver", cli_json_text(d->driver, strlen(d->driver)),
-                     "implementation", cli_json_text(d->implementation, strlen(d->implementation)), "backend", d->backend,
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, s:o}", "spec", cli_json_str(d->spec), "kind",
+                     cli_json_str(d->kind), "name", cli_json_str(d->name), "driver", cli_json_str(d->driver), "implementation",
+                     cli_json_str(d->implementation), "backend", cli_json_str(d->backend),
                      "memory_bytes", (json_int_t)d->memory_bytes, "threads", (json_int_t)d->n_threads, "limits", limits,
                      "features", features);
 }
@@ -64,7 +64,7 @@ int cmd_devices(int argc, char **argv)
         json_t *devices = json_array();
         for (int i = 0; i < n; i++)
             json_array_append_new(devices, device_json(&list[i]));
-        code = cli_json_print(json_pack("{s:o, s:o}", "devices", devices, "note", cli_json_text(note, strlen(note))));
+        code = cli_json_print(json_pack("{s:o, s:o}", "devices", devices, "note", cli_json_str(note)));
     } else {
         for (int i = 0; i < n; i++)
             print_device(&list[i]);

@@ -9,7 +9,7 @@ typedef struct run_state {
     cli_stream out;
     bool drop_space; /* the next text begins the output: its leading space belongs to the tokenizer */
     bool json;
-    size_t n_new;
+    size_t n_new, n_prompt_bytes;
     int32_t *ids; /* what on_token saw, so that an interrupted run still has its ids */
     size_t cap;
     double first_at;
@@ -78,14 +78,16 @@ static void print_table(const run_state *r, const weft_generate_result *g, uint6
 static json_t *to_json(const run_state *r, const weft_generate_result *g, uint64_t seed, bool cancelled)
 {
     weft_stats st = {0};
+    const char *text = r->out.text ? r->out.text : "";
     weft_ctx_stats(r->s.ctx, &st);
-    return json_pack("{s:o, s:o, s:o, s:i, s:b, s:I, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:s, s:s, s:s, s:s}, s:{s:I, s:I}, s:o}",
+    return json_pack("{s:o, s:o, s:o, s:o, s:i, s:b, s:o, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:o, s:o, s:o, s:o}, s:{s:I, s:I}, s:o}",
                      "prompt_ids", cli_json_ids(r->s.ids, r->s.n_ids), "ids", cli_json_ids(r->ids, r->n_new), "text",
-                     cli_json_text(r->out.text ? r->out.text : "", r->out.len), "stop_id", (int)g->stop_id, "cancelled",
-                     (int)cancelled, "seed", (json_int_t)seed, "timings", "load_s", r->s.load_s, "prompt_s", g->prompt_s,
+                     cli_json_text(text, r->out.len), "continuation",
+                     cli_json_text(text + r->n_prompt_bytes, r->out.len - r->n_prompt_bytes), "stop_id", (int)g->stop_id, "cancelled",
+                     (int)cancelled, "seed", cli_json_u64(seed), "timings", "load_s", r->s.load_s, "prompt_s", g->prompt_s,
                      "generate_s", g->generate_s, "prompt_tokens_per_s", rate(r->s.n_ids, g->prompt_s), "tokens_per_s",
-                     rate(n_steps(r, g), g->generate_s), "device", "spec", r->s.device.spec, "kind", r->s.device.kind, "name",
-                     r->s.device.name, "implementation", r->s.device.implementation, "memory", "host_peak_bytes",
+                     rate(n_steps(r, g), g->generate_s), "device", "spec", cli_json_str(r->s.device.spec), "kind", cli_json_str(r->s.device.kind),
+                     "name", cli_json_str(r->s.device.name), "implementation", cli_json_str(r->s.device.implementation), "memory", "host_peak_bytes",
                      (json_int_t)cli_peak_memory(), "device_peak_bytes", (json_int_t)st.bytes_peak, "stats", cli_json_stats(r->s.ctx));
 }
 
@@ -155,7 +157,7 @@ int cmd_run(int argc, char **argv)
         {"--min-p", CLI_REAL, &min_p, 0, 1, "P", "draw from those with at least P of the best probability (default 0)"},
         {"--repeat-penalty", CLI_REAL, &penalty, 0, 1e6, "R", "lower the logits of recent tokens (default 1: off)"},
         {"--repeat-last", CLI_INT, &repeat_last, 1, 2147483647.0, "N", "tokens the penalty looks back (default 64)"},
-        {"--seed", CLI_U64, &seed, 0, 0, "S", "seed of the draws (default: from the clock)"},
+        {"--seed", CLI_U64, &seed, 0, 0, "S", "seed of the draws (default: from the clock); --json prints one above 2^63 - 1 as a string"},
         {"--json", CLI_FLAG, &json, 0, 0, NULL, "print one JSON object instead of the text"},
     };
     int code = cli_parse(cli_command_named("run"), argc, argv, options, sizeof options / sizeof options[0], &model, 1, 1);
@@ -169,6 +171,7 @@ int cmd_run(int argc, char **argv)
     r.out.out = json ? NULL : stdout;
     r.drop_space = r.s.prompt_len == 0 && weft_tokenizer_space_prefix(r.s.tokenizer);
     cli_stream_add(&r.out, r.s.prompt, r.s.prompt_len);
+    r.n_prompt_bytes = r.out.len;
     code = generate(&r, n, &sampling);
     cli_stream_free(&r.out);
     free(r.ids);
