@@ -18,11 +18,8 @@ typedef struct plan {
 } plan;
 
 typedef struct row_type {
-    const char *name;
+    weft_dtype dtype;
     uint32_t id; /* ggml_type */
-    int block;
-    size_t block_bytes;
-    void (*encode)(const float *x, int64_t n, uint8_t *out);
 } row_type;
 
 typedef struct tensor {
@@ -33,80 +30,21 @@ typedef struct tensor {
 } tensor;
 
 typedef struct writer {
+    const char *path;
     FILE *f;
     uint64_t at;
+    int err; /* errno of the first write that failed */
 } writer;
 
-/* ---- encoding ---- */
-
-/* Round to nearest even; the weights are small, so infinities do not occur. */
-static uint16_t to_half(float x)
-{
-    uint32_t u;
-    memcpy(&u, &x, sizeof u);
-    uint32_t sign = (u >> 16) & 0x8000, a = u & 0x7FFFFFFF;
-    if (a < 0x38800000) { /* under 2^-14: a subnormal half counts units of 2^-24 */
-        float f;
-        memcpy(&f, &a, sizeof f);
-        return (uint16_t)(sign | (uint32_t)lrintf(f * 16777216.0f));
-    }
-    a += 0xC8000FFF + ((a >> 13) & 1);
-    return (uint16_t)(sign | (a >> 13));
-}
-
-static void put16(uint8_t *p, uint16_t v)
-{
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-}
-
-static void encode_f32(const float *x, int64_t n, uint8_t *out)
-{
-    memcpy(out, x, (size_t)n * sizeof *x);
-}
-
-static void encode_f16(const float *x, int64_t n, uint8_t *out)
-{
-    for (int64_t i = 0; i < n; i++)
-        put16(out + 2 * i, to_half(x[i]));
-}
-
-static void encode_q8_0(const float *x, int64_t n, uint8_t *out)
-{
-    for (int64_t b = 0; b < n / 32; b++, x += 32, out += 34) {
-        float top = 0;
-        for (int i = 0; i < 32; i++)
-            top = fabsf(x[i]) > top ? fabsf(x[i]) : top;
-        float scale = top / 127, inverse = scale > 0 ? 1 / scale : 0;
-        put16(out, to_half(scale));
-        for (int i = 0; i < 32; i++)
-            out[2 + i] = (uint8_t)(int8_t)lrintf(x[i] * inverse);
-    }
-}
-
-/* The value of largest magnitude becomes -8 exactly; byte i holds elements i and i + 16. */
-static void encode_q4_0(const float *x, int64_t n, uint8_t *out)
-{
-    for (int64_t b = 0; b < n / 32; b++, x += 32, out += 18) {
-        float top = 0;
-        for (int i = 0; i < 32; i++)
-            top = fabsf(x[i]) > fabsf(top) ? x[i] : top;
-        float scale = top / -8, inverse = scale != 0 ? 1 / scale : 0;
-        put16(out, to_half(scale));
-        for (int i = 0; i < 16; i++) {
-            int lo = (int)(x[i] * inverse + 8.5f), hi = (int)(x[i + 16] * inverse + 8.5f);
-            out[2 + i] = (uint8_t)((lo > 15 ? 15 : lo) | (hi > 15 ? 15 : hi) << 4);
-        }
-    }
-}
-
 static const row_type types[] = {
-    {"f32", 0, 1, 4, encode_f32},
-    {"f16", 1, 1, 2, encode_f16},
-    {"q8_0", 8, 32, 34, encode_q8_0},
-    {"q4_0", 2, 32, 18, encode_q4_0},
+    {WEFT_DTYPE_F32, 0}, {WEFT_DTYPE_F16, 1}, {WEFT_DTYPE_BF16, 30}, {WEFT_DTYPE_Q8_0, 8}, {WEFT_DTYPE_Q4_0, 2}, {WEFT_DTYPE_Q4_1, 3},
 };
 enum { TYPE_F32 = 0, TYPE_F16 = 1, N_TYPES = sizeof types / sizeof types[0] };
+
+static size_t row_bytes(const row_type *type, int64_t cols)
+{
+    return (size_t)(cols / weft_dtype_block(type->dtype)) * weft_dtype_block_bytes(type->dtype);
+}
 
 /* ---- random weights: splitmix64 of (seed, tensor, element) ---- */
 static double uniform(uint64_t seed, uint64_t stream, uint64_t i)
@@ -129,7 +67,8 @@ static void fill_row(const plan *p, uint64_t stream, const tensor *t, int64_t ro
 /* ---- GGUF ---- */
 static void put(writer *w, const void *bytes, size_t n)
 {
-    fwrite(bytes, 1, n, w->f);
+    if (!w->err && fwrite(bytes, 1, n, w->f) != n)
+        w->err = errno;
     w->at += n;
 }
 
@@ -247,7 +186,7 @@ static void write_header(writer *w, const plan *p, const tensor *t, int n)
 
 static uint64_t tensor_bytes(const tensor *t)
 {
-    return (uint64_t)(t->rows ? t->rows : 1) * (uint64_t)(t->cols / t->type->block) * t->type->block_bytes;
+    return (uint64_t)(t->rows ? t->rows : 1) * row_bytes(t->type, t->cols);
 }
 
 static void add(tensor *t, int *n, const row_type *type, int64_t layer, const char *name, int64_t rows, int64_t cols)
@@ -261,7 +200,7 @@ static void add(tensor *t, int *n, const row_type *type, int64_t layer, const ch
     x->rows = rows;
     x->cols = cols;
     /* Norms are f32; a row that is no multiple of the block is f16, as the usual converters do. */
-    x->type = rows == 0 ? &types[TYPE_F32] : cols % type->block ? &types[TYPE_F16] : type;
+    x->type = rows == 0 ? &types[TYPE_F32] : cols % weft_dtype_block(type->dtype) ? &types[TYPE_F16] : type;
     x->offset = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     (*n)++;
 }
@@ -299,16 +238,17 @@ static int write_data(writer *w, const plan *p, const tensor *t, int n)
     pad(w);
     for (int i = 0; code == CLI_OK && i < n; i++) {
         const row_type *type = t[i].type;
-        size_t bytes = (size_t)(t[i].cols / type->block) * type->block_bytes;
+        size_t bytes = row_bytes(type, t[i].cols);
         pad(w);
         cli_progress("writing", (double)i / n);
-        for (int64_t r = 0; r < (t[i].rows ? t[i].rows : 1); r++) {
+        for (int64_t r = 0; code == CLI_OK && r < (t[i].rows ? t[i].rows : 1); r++) {
             fill_row(p, (uint64_t)i, &t[i], r, row);
-            type->encode(row, t[i].cols, coded);
+            if (weft_quantize_rows(type->dtype, 1, t[i].cols, row, coded) != WEFT_OK)
+                code = cli_fail_last();
             put(w, coded, bytes);
         }
-        if (ferror(w->f))
-            code = cli_fail("write failed: %s", strerror(errno));
+        if (w->err && code == CLI_OK)
+            code = cli_fail("%s: cannot write: %s", w->path, strerror(w->err));
     }
     pad(w);
     cli_progress(NULL, -1);
@@ -321,19 +261,16 @@ static int write_model(const char *path, const plan *p, const row_type *type)
 {
     tensor *t = calloc((size_t)(9 * p->layers + 3), sizeof *t);
     writer w = {0};
+    cli_file file;
     if (!t)
         return cli_fail("out of memory: %lld layers", (long long)p->layers);
     int n = list_tensors(p, type, t), code;
-    w.f = fopen(path, "wb");
-    if (!w.f) {
-        code = cli_fail("%s: %s", path, strerror(errno));
-    } else {
+    code = cli_file_begin(path, &file);
+    if (code == CLI_OK) {
+        w.path = path;
+        w.f = file.stream;
         write_header(&w, p, t, n);
-        code = write_data(&w, p, t, n);
-        if (fclose(w.f) != 0 && code == CLI_OK)
-            code = cli_fail("%s: %s", path, strerror(errno));
-        if (code != CLI_OK)
-            remove(path);
+        code = cli_file_end(&file, write_data(&w, p, t, n));
     }
     free(t);
     return code;
@@ -343,10 +280,10 @@ static int check(plan *p, const row_type **type)
 {
     *type = NULL;
     for (int i = 0; i < N_TYPES; i++)
-        if (strcmp(types[i].name, p->type) == 0)
+        if (strcmp(weft_dtype_name(types[i].dtype), p->type) == 0)
             *type = &types[i];
     if (!*type)
-        return cli_usage("make-model: --type is \"%s\", expected f32, f16, q8_0 or q4_0", p->type);
+        return cli_usage("make-model: --type is \"%s\", expected f32, f16, bf16, q8_0, q4_0 or q4_1", p->type);
     if (p->head_dim == 0 && p->width % p->heads != 0)
         return cli_usage("make-model: width %lld is not a multiple of %lld heads", (long long)p->width, (long long)p->heads);
     if (p->head_dim == 0)
@@ -378,7 +315,7 @@ int cmd_make_model(int argc, char **argv)
         {"--vocab", CLI_INT, &p.vocab, 2, 1000000, "N", "tokens (default 1024); above 259 the file holds a tokenizer"},
         {"--context", CLI_INT, &p.context, 1, 1 << 20, "N", "trained context (default 2048)"},
         {"--rope-dim", CLI_INT, &p.rope_dim, 0, 4096, "N", "components that turn (default: the whole head)"},
-        {"--type", CLI_STR, &p.type, 0, 0, "TYPE", "f32, f16, q8_0 or q4_0 (default f16)"},
+        {"--type", CLI_STR, &p.type, 0, 0, "TYPE", "f32, f16, bf16, q8_0, q4_0 or q4_1 (default f16)"},
         {"--untied", CLI_FLAG, &p.untied, 0, 0, NULL, "an output matrix of its own"},
         {"--seed", CLI_U64, &p.seed, 0, 0, "S", "seed of the weights (default 1)"},
     };
