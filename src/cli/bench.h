@@ -41,6 +41,7 @@ typedef struct bench_run {
     bench_limits limits;
 } bench_run;
 
+double bench_median(double *values, int n); /* sorts them; 0 of none */
 bool bench_wanted(const bench_run *run, const char *suite, const char *name);
 /* A new row, or NULL when the table is full. */
 bench_row *bench_add(bench_run *run, const char *name, const char *unit, bench_limit kind);

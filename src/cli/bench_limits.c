@@ -201,12 +201,6 @@ static void run_round(team *t)
     pthread_mutex_unlock(&t->lock);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 static double measure(team *t, bench_limit what)
 {
     static const double arrays_moved[] = {1, 2, 3};
@@ -224,8 +218,7 @@ static double measure(team *t, bench_limit what)
         if (r >= 0)
             rates[r] = units / s / 1e9;
     }
-    qsort(rates, RUNS, sizeof *rates, by_value);
-    return rates[RUNS / 2];
+    return bench_median(rates, RUNS);
 }
 
 /* The C library can report the cache of a whole socket where a virtual machine sees less. */

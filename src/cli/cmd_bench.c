@@ -28,6 +28,12 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+double bench_median(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return n == 0 ? 0 : n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 /* The limit in the row's unit, or 0 where this machine's limits say nothing about it. */
 static double limit_of(const bench_run *run, const bench_row *row, const bench_limits *l)
 {
@@ -60,11 +66,11 @@ static json_t *machine_json(const bench_run *run, const bench_limits *l)
     struct utsname u;
     processor_name(cpu);
     bool known = uname(&u) == 0;
-    return json_pack("{s:o, s:s, s:s, s:i, s:I, s:I, s:s, s:b, s:I, s:s}", "processor", cli_json_text(cpu, strlen(cpu)), "system",
-                     known ? u.sysname : "", "release", known ? u.release : "", "threads", l->n_threads, "last_cache_bytes",
+    return json_pack("{s:o, s:o, s:o, s:i, s:I, s:I, s:s, s:b, s:I, s:o}", "processor", cli_json_str(cpu), "system",
+                     cli_json_str(known ? u.sysname : ""), "release", cli_json_str(known ? u.release : ""), "threads", l->n_threads, "last_cache_bytes",
                      (json_int_t)l->cache_bytes, "limit_array_bytes", (json_int_t)l->array_bytes, "limit_isa", l->isa,
                      "huge_pages", (int)l->huge_pages, "processors", (json_int_t)sysconf(_SC_NPROCESSORS_ONLN), "device",
-                     run->device.name);
+                     cli_json_str(run->device.name));
 }
 
 static json_t *row_json(const bench_run *run, const bench_row *row, const bench_limits *l)
@@ -110,12 +116,10 @@ static void print_row(const bench_run *run, const bench_row *row)
 void bench_done(bench_run *run, bench_row *row, weft_status st)
 {
     double sorted[BENCH_MAX_SAMPLES];
-    int n = row->n_samples;
-    memcpy(sorted, row->samples, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    row->value = n == 0 ? 0 : n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+    memcpy(sorted, row->samples, (size_t)row->n_samples * sizeof *sorted);
+    row->value = bench_median(sorted, row->n_samples);
     cli_progress(NULL, -1);
-    if (st != WEFT_OK || n == 0)
+    if (st != WEFT_OK || row->n_samples == 0)
         row->failed = true;
     else if (!run->json)
         print_row(run, row);
@@ -161,10 +165,23 @@ static int run_suites(bench_run *run)
     return code;
 }
 
+/* NULL means all of them. */
+static int check_suite(const char *name)
+{
+    char known[256] = "";
+    size_t used = 0;
+    for (int i = 0; name && i < bench_n_suites; i++) {
+        if (strcmp(name, bench_suites[i]) == 0)
+            return CLI_OK;
+        int w = snprintf(known + used, sizeof known - used, " %s", bench_suites[i]);
+        used += w > 0 && (size_t)w < sizeof known - used ? (size_t)w : 0;
+    }
+    return name ? cli_usage("bench: \"%s\" is no suite; known:%s", name, known) : CLI_OK;
+}
+
 int cmd_bench(int argc, char **argv)
 {
     bench_run *run = calloc(1, sizeof *run);
-    bool known = false;
     if (!run)
         return cli_fail("out of memory");
     const cli_option options[] = {
@@ -174,10 +191,8 @@ int cmd_bench(int argc, char **argv)
         {"--json", CLI_FLAG, &run->json, 0, 0, NULL, "print {machine, limits, rows}"},
     };
     int code = cli_parse(cli_command_named("bench"), argc, argv, options, sizeof options / sizeof options[0], &run->suite, 0, 1);
-    for (int i = 0; run->suite && i < bench_n_suites; i++)
-        known |= strcmp(run->suite, bench_suites[i]) == 0;
-    if (code == CLI_OK && run->suite && !known)
-        code = cli_usage("bench: \"%s\" is no suite; known: copy elementwise reduce softmax matmul matvec attention decode", run->suite);
+    if (code == CLI_OK)
+        code = check_suite(run->suite);
     if (code == CLI_OK)
         code = run_suites(run);
     free(run);

@@ -70,28 +70,31 @@ static void help(FILE *out)
             fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
     fputs("\n  weft COMMAND --help   options of a command\n"
           "  weft --version        version of the library\n\n"
-          "environment: WEFT_DEVICE WEFT_WEBGPU_LIB WEFT_THREADS WEFT_CACHE_DIR WEFT_LOG (error, warn, info, debug)\n"
+          "environment: WEFT_DEVICE WEFT_WEBGPU_LIB WEFT_THREADS WEFT_CACHE_DIR WEFT_LOG (off, error, warn, info, debug)\n"
           "exit codes: 0 done, 1 failed, 2 wrong usage\n",
           out);
 }
 
+static const char *const log_names[] = {
+    [WEFT_LOG_ERROR] = "error", [WEFT_LOG_WARN] = "warn", [WEFT_LOG_INFO] = "info", [WEFT_LOG_DEBUG] = "debug",
+};
+enum { N_LOG_NAMES = sizeof log_names / sizeof log_names[0] };
+
 static void log_line(void *user, weft_log_level level, const char *message)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
     (void)user;
-    fprintf(stderr, "weft: %s: %s\n", (unsigned)level < 4 ? names[level] : "log", message);
+    fprintf(stderr, "weft: %s: %s\n", (unsigned)level < N_LOG_NAMES ? log_names[level] : "log", message);
 }
 
 static int set_log(void)
 {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
     const char *want = getenv("WEFT_LOG");
     if (!want || !*want || !strcmp(want, "off")) {
         weft_set_log(NULL, NULL, WEFT_LOG_ERROR);
         return CLI_OK;
     }
-    for (int i = 0; i < 4; i++)
-        if (strcmp(names[i], want) == 0) {
+    for (int i = 0; i < N_LOG_NAMES; i++)
+        if (strcmp(log_names[i], want) == 0) {
             weft_set_log(log_line, NULL, (weft_log_level)i);
             return CLI_OK;
         }
