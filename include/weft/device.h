@@ -13,17 +13,22 @@
 extern "C" {
 #endif
 
+/* A context. The caller of weft_ctx_open owns it and ends it with weft_ctx_close. */
 typedef struct weft_ctx weft_ctx;
 
+/* Options of weft_ctx_open; all zero is the default. */
 typedef struct weft_ctx_opts {
     const char *device;       /* SPEC; NULL: WEFT_DEVICE from the environment, else "auto" */
-    int n_threads;            /* CPU threads; 0: WEFT_THREADS, else affinity, cgroup quota and core kind */
+    int n_threads;            /* CPU threads, at most 1024; 0: WEFT_THREADS, else affinity, cgroup quota and core kind */
     const char *webgpu_lib;   /* path of a WebGPU library; NULL: WEFT_WEBGPU_LIB, else the usual names */
     void *webgpu_get_proc;    /* a wgpuGetProcAddress to use instead of a library; NULL: none */
     const char *trace_path;   /* write a Chrome trace of submits here at close; NULL: none */
-    /* WebGPU limits to lower, 0: as the adapter has them. For tests of splitting. */
-    uint64_t max_binding_bytes;
-    uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes;
+    /* Limits of a WebGPU or null device to lower, for tests of splitting; 0: WEFT_LIMITS from the
+     * environment (binding=N,buffers=N,workgroup_bytes=N,invocations=N), else as the adapter has them. */
+    uint64_t max_binding_bytes;         /* of one storage binding */
+    uint32_t max_storage_buffers;       /* storage bindings of one kernel */
+    uint32_t max_workgroup_invocations; /* threads of one workgroup */
+    uint32_t max_workgroup_bytes;       /* shared memory of one workgroup */
 } weft_ctx_opts;
 
 /* Open a context on a device.
@@ -35,7 +40,9 @@ typedef struct weft_ctx_opts {
  *         "null"      records what it is asked to do and computes nothing
  *
  *   opts  NULL for the defaults.
- * Errors: WEFT_E_VALUE (unknown SPEC: the message lists the known ones), WEFT_E_DEVICE_INIT, WEFT_E_OOM.
+ * Errors: WEFT_E_VALUE for an unknown SPEC (the message lists the known ones), a bad WEFT_LIMITS, or,
+ * where the CPU opens without n_threads, a WEFT_THREADS that is not 1 .. 1024; WEFT_E_DEVICE_INIT;
+ * WEFT_E_CONTEXT for out NULL; WEFT_E_OOM.
  * The caller owns *out and ends it with weft_ctx_close. */
 WEFT_API weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out);
 
@@ -44,8 +51,10 @@ WEFT_API weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out);
 WEFT_API void weft_ctx_close(weft_ctx *ctx);
 
 /* Ask the running or next action on this context to stop with WEFT_E_CANCELLED; safe from any thread
- * or a signal handler. The flag is cleared by the action that reports it, or by weft_cancel_clear. */
+ * or a signal handler. The flag is cleared by the action that reports it, or by weft_cancel_clear.
+ * NULL is a no-op for both. */
 WEFT_API void weft_cancel(weft_ctx *ctx);
+/* Take the request back. */
 WEFT_API void weft_cancel_clear(weft_ctx *ctx);
 
 /* Entries of weft_device_info.features. */
@@ -53,33 +62,41 @@ WEFT_API void weft_cancel_clear(weft_ctx *ctx);
 
 /* What a device can have beyond the minimum, such as "f16". */
 typedef struct weft_device_feature {
-    char name[32];
-    bool on;
+    char name[32];   /* as WebGPU names it where it does */
+    bool on;         /* usable */
     char reason[96]; /* why it is off; "" when it is on */
 } weft_device_feature;
 
+/* A device: what it is, its limits and its features. Texts end with NUL; a long one is cut, perhaps
+ * inside a UTF-8 sequence. */
 typedef struct weft_device_info {
     char spec[32];           /* what to pass to open it, such as "webgpu:1" */
     char kind[16];           /* "cpu", "discrete", "integrated", "software", "null" */
-    char name[128];
+    char name[128];          /* of the processor or adapter, as the system says */
     char driver[128];        /* driver or instruction sets */
     char implementation[96]; /* "wgpu-native 29.0.1", "Dawn", "weft cpu" */
     char backend[32];        /* "vulkan", "metal", "d3d12", "cpu" */
-    uint64_t memory_bytes;   /* 0: unknown */
-    uint64_t max_buffer_bytes, max_binding_bytes;
-    uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes, max_workgroups;
-    uint32_t n_threads;      /* CPU only */
-    int n_features;
+    uint64_t memory_bytes;   /* of the device; 0: unknown */
+    uint64_t max_buffer_bytes;          /* of one buffer: the largest tensor */
+    uint64_t max_binding_bytes;         /* of a buffer, what one kernel sees; larger operands are cut */
+    uint32_t max_storage_buffers;       /* storage bindings of one kernel */
+    uint32_t max_workgroup_invocations; /* threads of one workgroup */
+    uint32_t max_workgroup_bytes;       /* shared memory of one workgroup */
+    uint32_t max_workgroups;            /* along one axis of a dispatch */
+    uint32_t n_threads;      /* that the CPU device works with; 0 on others */
+    int n_features;          /* entries of features */
     weft_device_feature features[WEFT_DEVICE_MAX_FEATURES];
 } weft_device_info;
 
 /* Every device that can be opened here, CPU first, then WebGPU adapters, then null. `*out` is an
  * array of *n that the caller frees with weft_device_list_free. A missing WebGPU library is not an
- * error; the sentence why none is offered is then in weft_error_message(). */
+ * error; the sentence why none is offered is then in weft_error_message(). Of opts (NULL: defaults)
+ * webgpu_lib and webgpu_get_proc count. Errors: WEFT_E_VALUE for out or n NULL; WEFT_E_OOM. */
 WEFT_API weft_status weft_device_list(const weft_ctx_opts *opts, weft_device_info **out, int *n);
+/* Free such a list; NULL is a no-op. */
 WEFT_API void weft_device_list_free(weft_device_info *list);
 
-/* The device of a context. Errors: WEFT_E_CONTEXT. */
+/* The device of a context. Errors: WEFT_E_CONTEXT for a closed context or a NULL. */
 WEFT_API weft_status weft_ctx_device(weft_ctx *ctx, weft_device_info *out);
 
 #ifdef __cplusplus
