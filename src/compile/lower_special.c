@@ -215,7 +215,7 @@ static bool cut_product(const wf_lowering *l, const wf_kernel_req *whole, int32_
 static weft_status big_product(wf_lowering *l, const wf_kernel_req *whole, int32_t root, int32_t anchor)
 {
     const char *name = wf_op_table[whole->op].name;
-    product_piece piece;
+    product_piece piece = {0};
     wf_kernel_req req;
     wf_box all = wf_lower_whole_box(&l->epilogue), box = all;
     for (int i = 0; i < 2; i++)
