@@ -9,8 +9,9 @@
 
 enum {
     KC = 256,
-    MC = 96,  /* rows of a tile: a multiple of every mr */
-    NC = 256, /* columns of a tile: a multiple of every nr */
+    MC = 96,  /* rows of a small tile: a multiple of every mr */
+    NC = 256, /* columns of a small tile: a multiple of every nr */
+    TILES = 20,
     THIN_M = 256, THIN_N = 64,
     K_WHOLE = 8192, /* a longer K is cut into chunks of K_CHUNK, with the sums kept in memory between them */
     K_CHUNK = 4096
@@ -27,6 +28,7 @@ typedef struct gemm_plan {
     int64_t group;   /* batches a part */
     int64_t ks, chunks;
     int64_t ms, ns;  /* rows and columns of the panels */
+    int64_t mc, nc;  /* rows and columns of a tile */
     size_t a_bytes, b_bytes, c_bytes; /* shared panels; sums kept between chunks */
     size_t worker_bytes;
     size_t total;
@@ -69,8 +71,15 @@ static gemm_plan plan_gemm(int64_t batch, int64_t m, int64_t n, int64_t k, int n
         p.ms = panel_extent(m, p.ks, MC, A_PANEL_BYTES);
         p.ns = panel_extent(n, p.ks, NC, B_PANEL_BYTES);
     }
+    /* Larger tiles read the panels less often; a panel needs enough of them for all threads. */
+    p.mc = MC;
+    p.nc = NC;
+    if (!p.small && p.ms * p.ns >= (int64_t)TILES * 2 * MC * NC)
+        p.mc *= 2;
+    if (!p.small && p.ms * p.ns >= (int64_t)TILES * 4 * MC * NC)
+        p.nc *= 2;
     const size_t a = (size_t)p.ms * (size_t)p.ks * 4, b = (size_t)p.ns * (size_t)p.ks * 4;
-    p.worker_bytes = (size_t)MC * NC * 4 + (p.small ? a + b : 0);
+    p.worker_bytes = (size_t)(p.mc * p.nc) * 4 + (p.small ? a + b : 0);
     if (!p.small) {
         p.a_bytes = a;
         p.b_bytes = b;
@@ -197,12 +206,12 @@ static void tile_part(void *user, int64_t index, int64_t count, int worker)
     const wf_kern_gemm *g = t->g;
     if (wf_kern_cancelled(t->d->run))
         return;
-    const int64_t tiles_m = (t->m + MC - 1) / MC;
-    const int64_t i = index % tiles_m * MC, j = index / tiles_m * NC;
-    const int64_t rows = WF_MIN(MC, t->m - i), cols = WF_MIN(NC, t->n - j);
+    const int64_t mc = t->p.mc, nc = t->p.nc, tiles_m = (t->m + mc - 1) / mc;
+    const int64_t i = index % tiles_m * mc, j = index / tiles_m * nc;
+    const int64_t rows = WF_MIN(mc, t->m - i), cols = WF_MIN(nc, t->n - j);
     const int64_t row = t->batch * g->m + t->m0 + i, col = t->n0 + j;
     float *c = worker_tile(t, worker);
-    int64_t ldc = NC;
+    int64_t ldc = nc;
     if (t->direct) {
         ldc = g->n;
         c = (float *)t->d->out + row * ldc + col;
@@ -263,7 +272,7 @@ static void run_panels(gemm_job *t, int64_t *a_id, int64_t *b_id)
                               (t->pack_b ? pack_parts(t->n, t->isa->nr, STRIPS_B_PART) : 0);
         if (parts > 0)
             wf_pool_run(pool, pack_part, t, parts);
-        wf_pool_run(pool, tile_part, t, (t->m + MC - 1) / MC * ((t->n + NC - 1) / NC));
+        wf_pool_run(pool, tile_part, t, (t->m + t->p.mc - 1) / t->p.mc * ((t->n + t->p.nc - 1) / t->p.nc));
     }
 }
 

@@ -9,6 +9,7 @@
 
 static inline float half_to_float(uint16_t h) { return wf_f16_to_f32(h); }
 typedef float plain_v4 __attribute__((vector_size(16)));
+static inline plain_v4 isa_fma(plain_v4 a, plain_v4 b, plain_v4 c) { return a * b + c; }
 static inline plain_v4 load_f16(const uint16_t *p)
 {
     return (plain_v4){wf_f16_to_f32(p[0]), wf_f16_to_f32(p[1]), wf_f16_to_f32(p[2]), wf_f16_to_f32(p[3])};

@@ -2,10 +2,10 @@
  * instruction set. No include guard: each kern_isa_*.c includes it after defining
  *   V       floats in a vector            TARGET  the target attribute, or empty
  *   MR, NV  microkernel rows, and vectors in its columns (MR a multiple of 6)
- * and the functions half_to_float, load_f16, store_f16 (round to nearest even), load_i8, load_u8, load_u16 (V
+ * and the functions isa_fma, half_to_float, load_f16, store_f16 (round to nearest even), load_i8, load_u8, load_u16 (V
  * values widened to i32) and store_i8 (narrowed): compilers make scalar code of a vector conversion of bytes.
  *
- * Products are written a * b + c and contracted to FMA where the target has it.
+ * Sums of products go through isa_fma: one rounding where the processor has it, a * b + c elsewhere.
  */
 #if defined(__clang__)
 #define UNROLL _Pragma("unroll")
@@ -20,6 +20,7 @@ typedef float vf_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
 
 INLINE vf load_vf(const float *p) { return *(const vf_mem *)p; }
 INLINE void store_vf(float *p, vf v) { *(vf_mem *)p = v; }
+INLINE vf fma_vf(vf a, vf b, vf c) { return (vf)isa_fma(a, b, c); }
 INLINE vf splat(float x) { return x - (vf){0}; }
 INLINE vf select_vf(vi mask, vf a, vf b) { return (vf)(((vi)a & mask) | ((vi)b & ~mask)); }
 INLINE vf load_bf16(const uint16_t *p) { return (vf)((vi)load_u16(p) << 16); }
@@ -41,9 +42,9 @@ INLINE void micro_step(const float *a, const float *b, vf acc[MR][NV])
     UNROLL for (int j = 0; j < NV; j++)
         bv[j] = load_vf(b + j * V);
     UNROLL for (int i = 0; i < MR; i++) {
-        const float ai = a[i];
+        const vf ai = splat(a[i]);
         UNROLL for (int j = 0; j < NV; j++)
-            acc[i][j] += ai * bv[j];
+            acc[i][j] = fma_vf(ai, bv[j], acc[i][j]);
     }
 }
 TARGET static void micro(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add)
@@ -236,14 +237,14 @@ INLINE void dot_tile(int type, int R, int X, int U, const char *w, size_t row_by
                 __builtin_prefetch(row + i * size + PREFETCH_BYTES);
                 const vf wv = load_w(type, row, i + u * V);
                 UNROLL for (int j = 0; j < X; j++)
-                    acc[r][j][u] += wv * xv[j];
+                    acc[r][j][u] = fma_vf(wv, xv[j], acc[r][j][u]);
             }
         }
     for (; i + V <= k; i += V)
         UNROLL for (int r = 0; r < R; r++) {
             const vf wv = load_w(type, w + (size_t)r * row_bytes, i);
             UNROLL for (int j = 0; j < X; j++)
-                acc[r][j][0] += wv * load_vf(x + j * x_stride + i);
+                acc[r][j][0] = fma_vf(wv, load_vf(x + j * x_stride + i), acc[r][j][0]);
         }
     UNROLL for (int r = 0; r < R; r++)
         UNROLL for (int j = 0; j < X; j++) {
@@ -296,7 +297,7 @@ INLINE void axpy_tile(int type, int R, const void *w, int64_t w_stride, const fl
     for (; i + V <= n; i += V) {
         vf s = load_vf(acc + i);
         UNROLL for (int r = 0; r < R; r++)
-            s += x[r * x_stride] * load_w(type, p + (size_t)r * row_bytes, i);
+            s = fma_vf(splat(x[r * x_stride]), load_w(type, p + (size_t)r * row_bytes, i), s);
         store_vf(acc + i, s);
     }
     for (; i < n; i++) {
@@ -374,10 +375,10 @@ INLINE void qdot_tile(int type, int R, const uint8_t *w, size_t row_bytes, const
             vf q[QVECS], s = (vf){0};
             block_values(type, block, q);
             UNROLL for (int i = 0; i < QVECS; i++)
-                s += q[i] * xv[i];
-            acc[r] += half_at(block) * s;
+                s = fma_vf(q[i], xv[i], s);
+            acc[r] = fma_vf(splat(half_at(block)), s, acc[r]);
             if (type == WF_KERN_Q4_1)
-                acc[r] += half_at(block + 2) * xs;
+                acc[r] = fma_vf(splat(half_at(block + 2)), xs, acc[r]);
         }
     }
     UNROLL for (int r = 0; r < R; r++)
@@ -455,12 +456,12 @@ INLINE vf exp_vf(vf x)
     const vf n = t - 12582912.0f;
     vf r = x - n * 0.693359375f;
     r = r - n * -2.12194440e-4f;
-    vf p = r * 1.9875691500e-4f + 1.3981999507e-3f;
-    p = p * r + 8.3334519073e-3f;
-    p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f;
-    p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
+    vf p = fma_vf(r, splat(1.9875691500e-4f), splat(1.3981999507e-3f));
+    p = fma_vf(p, r, splat(8.3334519073e-3f));
+    p = fma_vf(p, r, splat(4.1665795894e-2f));
+    p = fma_vf(p, r, splat(1.6666665459e-1f));
+    p = fma_vf(p, r, splat(5.0000001201e-1f));
+    p = fma_vf(p, r * r, r) + 1.0f;
     const vf scaled = (vf)((vi)p + ((vi)t << 23));
     const vf finite = select_vf((vi)(x < -87.0f), (vf){0}, scaled);
     return select_vf((vi)(x != x), x, finite);
