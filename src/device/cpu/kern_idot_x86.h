@@ -1,6 +1,5 @@
 /* kern_idot_x86.h - integer dot products of GGUF blocks with i8 activations in 256-bit registers. No include
- * guard: included with IDOT_SUFFIX, IDOT_TARGET and IDOT_VNNI (a dpbusd intrinsic) or none, after the
- * including file's half_to_float.
+ * guard: included with IDOT_SUFFIX, IDOT_TARGET and IDOT_VNNI (a dpbusd intrinsic) or none.
  *
  * Products of signed bytes go through |w| (unsigned) times x with the sign of w. Without VNNI two
  * products are added in 16 bits: |w| <= 128 and |x| <= 127, so 2 * 128 * 127 = 32512 fits.
@@ -18,11 +17,19 @@ IDOT_INLINE __m256i IDOT(mul_sum)(__m256i u, __m256i s)
     return _mm256_madd_epi16(_mm256_maddubs_epi16(u, s), _mm256_set1_epi16(1));
 #endif
 }
-IDOT_INLINE float IDOT(half)(const uint8_t *p)
+IDOT_INLINE uint64_t IDOT(half_bits)(const uint8_t *p)
 {
     uint16_t h;
     memcpy(&h, p, 2);
-    return half_to_float(h);
+    return h;
+}
+/* The f16 at p of R rows (1 or 4); gathered in an integer register, for the vector ones are the busy ones. */
+IDOT_INLINE __m128 IDOT(halves)(const uint8_t *p, size_t row_bytes, int R)
+{
+    uint64_t bits = IDOT(half_bits)(p);
+    if (R == 4)
+        bits |= IDOT(half_bits)(p + row_bytes) << 16 | IDOT(half_bits)(p + 2 * row_bytes) << 32 | IDOT(half_bits)(p + 3 * row_bytes) << 48;
+    return _mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)bits));
 }
 IDOT_INLINE __m256i IDOT(nibbles)(const uint8_t *q)
 {
@@ -30,12 +37,15 @@ IDOT_INLINE __m256i IDOT(nibbles)(const uint8_t *q)
     const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1);
     return _mm256_and_si256(both, _mm256_set1_epi8(15));
 }
-IDOT_INLINE __m256i IDOT(block)(int type, const uint8_t *block, __m256i x)
+/* Eight partial sums of a block's integer product. `eights` holds 8 times those of x alone: Q4_0's values are
+ * stored with 8 added. */
+IDOT_INLINE __m256i IDOT(block)(int type, const uint8_t *block, __m256i x, __m256i eights)
 {
     if (type == WF_KERN_Q4_1)
         return IDOT(mul_sum)(IDOT(nibbles)(block + 4), x);
-    const __m256i w = type == WF_KERN_Q8_0 ? _mm256_loadu_si256((const __m256i *)(block + 2))
-                                           : _mm256_sub_epi8(IDOT(nibbles)(block + 2), _mm256_set1_epi8(8));
+    if (type == WF_KERN_Q4_0)
+        return _mm256_sub_epi32(IDOT(mul_sum)(IDOT(nibbles)(block + 2), x), eights);
+    const __m256i w = _mm256_loadu_si256((const __m256i *)(block + 2));
     return IDOT(mul_sum)(_mm256_sign_epi8(w, w), _mm256_sign_epi8(x, w));
 }
 IDOT_INLINE float IDOT(lanes)(__m256 v)
@@ -49,23 +59,28 @@ IDOT_INLINE void IDOT(tile)(int type, int R, const uint8_t *w, size_t row_bytes,
 {
     const size_t size = type == WF_KERN_Q8_0 ? 34 : type == WF_KERN_Q4_0 ? 18 : 20;
     __m256 acc[4];
-    float low[4] = {0};
+    __m128 low = _mm_setzero_ps();
     UNROLL for (int r = 0; r < R; r++)
         acc[r] = _mm256_setzero_ps();
     for (int64_t b = 0; b < blocks; b++) {
+        const uint8_t *block = w + (size_t)b * size;
         const __m256i x = _mm256_loadu_si256((const __m256i *)(q + b * WF_QK));
-        const float dx = d[b];
+        const __m256i eights = type == WF_KERN_Q4_0 ? _mm256_slli_epi32(IDOT(mul_sum)(_mm256_set1_epi8(1), x), 3) : x;
+        /* The scales of all rows are converted at once; from memory they are spread without a shuffle. */
+        float scale[4];
+        _mm_storeu_ps(scale, _mm_mul_ps(IDOT(halves)(block, row_bytes, R), _mm_set1_ps(d[b])));
         UNROLL for (int r = 0; r < R; r++) {
-            const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * size;
-            _mm_prefetch((const char *)block + PREFETCH_BYTES, _MM_HINT_T0);
-            const __m256 v = _mm256_cvtepi32_ps(IDOT(block)(type, block, x));
-            acc[r] = _mm256_fmadd_ps(_mm256_set1_ps(IDOT(half)(block) * dx), v, acc[r]);
-            if (type == WF_KERN_Q4_1)
-                low[r] += IDOT(half)(block + 2) * s[b];
+            _mm_prefetch((const char *)block + (size_t)r * row_bytes + PREFETCH_BYTES, _MM_HINT_T0);
+            const __m256 v = _mm256_cvtepi32_ps(IDOT(block)(type, block + (size_t)r * row_bytes, x, eights));
+            acc[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(&scale[r]), v, acc[r]);
         }
+        if (type == WF_KERN_Q4_1)
+            low = _mm_fmadd_ps(IDOT(halves)(block + 2, row_bytes, R), _mm_set1_ps(s[b]), low);
     }
+    float lows[4];
+    _mm_storeu_ps(lows, low);
     UNROLL for (int r = 0; r < R; r++)
-        out[r] = IDOT(lanes)(acc[r]) + low[r];
+        out[r] = IDOT(lanes)(acc[r]) + lows[r];
 }
 #define IDOT_FN(name, type)                                                                                              \
     IDOT_TARGET static void IDOT(name)(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d,    \

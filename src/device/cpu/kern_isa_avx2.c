@@ -10,6 +10,10 @@
 #define TARGET __attribute__((target("avx2,fma,f16c")))
 
 TARGET static inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+TARGET static inline void halves_to_floats(uint64_t h, float out[4])
+{
+    _mm_storeu_ps(out, _mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)h)));
+}
 TARGET static inline __m256 isa_fma(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
 TARGET static inline __m256 load_f16(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
 TARGET static inline void store_f16(uint16_t *p, __m256 v)

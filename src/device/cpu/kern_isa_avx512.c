@@ -10,6 +10,10 @@
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c")))
 
 TARGET static inline float half_to_float(uint16_t h) { return _cvtsh_ss(h); }
+TARGET static inline void halves_to_floats(uint64_t h, float out[4])
+{
+    _mm_storeu_ps(out, _mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)h)));
+}
 TARGET static inline __m512 isa_fma(__m512 a, __m512 b, __m512 c) { return _mm512_fmadd_ps(a, b, c); }
 TARGET static inline __m512 load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
 TARGET static inline void store_f16(uint16_t *p, __m512 v)

@@ -8,6 +8,11 @@
 #define TARGET
 
 static inline float half_to_float(uint16_t h) { return wf_f16_to_f32(h); }
+static inline void halves_to_floats(uint64_t h, float out[4])
+{
+    for (int i = 0; i < 4; i++)
+        out[i] = wf_f16_to_f32((uint16_t)(h >> 16 * i));
+}
 typedef float plain_v4 __attribute__((vector_size(16)));
 static inline plain_v4 isa_fma(plain_v4 a, plain_v4 b, plain_v4 c) { return a * b + c; }
 static inline plain_v4 load_f16(const uint16_t *p)

@@ -2,7 +2,7 @@
  * instruction set. No include guard: each kern_isa_*.c includes it after defining
  *   V       floats in a vector            TARGET  the target attribute, or empty
  *   MR, NV  microkernel rows, and vectors in its columns (MR a multiple of 6)
- * and the functions isa_fma, half_to_float, load_f16, store_f16 (round to nearest even), load_i8, load_u8, load_u16 (V
+ * and the functions isa_fma, half_to_float, halves_to_floats (4 in 64 bits), load_f16, store_f16 (round to nearest even), load_i8, load_u8, load_u16 (V
  * values widened to i32) and store_i8 (narrowed): compilers make scalar code of a vector conversion of bytes.
  *
  * Sums of products go through isa_fma: one rounding where the processor has it, a * b + c elsewhere.
@@ -334,6 +334,17 @@ INLINE float half_at(const uint8_t *p)
     memcpy(&h, p, 2);
     return half_to_float(h);
 }
+/* The f16 at p of R rows (1 or 4). */
+INLINE void halves_at(const uint8_t *p, size_t row_bytes, int R, float out[4])
+{
+    uint16_t h[4] = {0};
+    UNROLL for (int r = 0; r < R; r++)
+        memcpy(&h[r], p + (size_t)r * row_bytes, 2);
+    if (R == 1)
+        out[0] = half_to_float(h[0]);
+    else
+        halves_to_floats((uint64_t)h[0] | (uint64_t)h[1] << 16 | (uint64_t)h[2] << 32 | (uint64_t)h[3] << 48, out);
+}
 #define QVECS (WF_QK / V)
 /* The integer values of a block as floats, in element order. */
 INLINE void block_values(int type, const uint8_t *block, vf out[QVECS])
@@ -369,16 +380,22 @@ INLINE void qdot_tile(int type, int R, const uint8_t *w, size_t row_bytes, const
             if (type == WF_KERN_Q4_1)
                 xs += xv[i];
         }
+        /* The scales of all rows are converted at once; from memory they are spread without a shuffle. */
+        float scale[4], low[4];
+        halves_at(w + (size_t)b * block_bytes[type], row_bytes, R, scale);
+        if (type == WF_KERN_Q4_1)
+            halves_at(w + (size_t)b * block_bytes[type] + 2, row_bytes, R, low);
         UNROLL for (int r = 0; r < R; r++) {
             const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * block_bytes[type];
             __builtin_prefetch(block + PREFETCH_BYTES);
-            vf q[QVECS], s = (vf){0};
+            /* two chains: the sum of a block is the longest dependence */
+            vf q[QVECS], s[2] = {(vf){0}, (vf){0}};
             block_values(type, block, q);
             UNROLL for (int i = 0; i < QVECS; i++)
-                s = fma_vf(q[i], xv[i], s);
-            acc[r] = fma_vf(splat(half_at(block)), s, acc[r]);
+                s[i & 1] = fma_vf(q[i], xv[i], s[i & 1]);
+            acc[r] = fma_vf(splat(scale[r]), s[0] + s[1], acc[r]);
             if (type == WF_KERN_Q4_1)
-                acc[r] = fma_vf(splat(half_at(block + 2)), xs, acc[r]);
+                acc[r] = fma_vf(splat(low[r]), xs, acc[r]);
         }
     }
     UNROLL for (int r = 0; r < R; r++)
