@@ -77,13 +77,51 @@ static inline uint64_t *put_words(uint64_t *p, const int64_t *src, int32_t n)
 
 enum { VIEW_WORDS = 2 + 2 * WEFT_MAX_RANK, NODE_WORDS = 1 + WEFT_MAX_RANK + sizeof(wf_attrs) / 8 };
 
+/* Are the strides those of a row-major tensor of this shape? */
+static inline bool is_row_major(const wf_view *v)
+{
+    int64_t stride = 1;
+    for (int k = v->rank - 1; k >= 0; k--) {
+        if (v->strides[k] != stride && v->shape[k] != 1)
+            return false;
+        stride *= v->shape[k];
+    }
+    return true;
+}
+
+static inline bool has_shape_of(const wf_view *v, const wf_node *n)
+{
+    if (v->rank != n->rank)
+        return false;
+    for (int k = 0; k < v->rank; k++)
+        if (v->shape[k] != n->shape[k])
+            return false;
+    return true;
+}
+
 static uint64_t *key_leaf(weft_ctx *ctx, uint64_t *p, wf_node *n, size_t i)
 {
     bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1;
     ctx->stealable[i] = steal;
     *p++ = (uint64_t)n->storage->layout << 1 | steal;
-    *p++ = (uint64_t)n->numel;
-    return p;
+    return put_words(p, n->shape, n->rank);
+}
+
+/* Most inputs are whole results, and most others row-major; what follows from that is not written. A key is
+ * written, hashed and compared at every step, so its length is time. */
+static uint64_t *key_input(uint64_t *p, const wf_value *in)
+{
+    enum { STRIDED, ROW_MAJOR, WHOLE };
+    const wf_view *v = &in->view;
+    uint64_t kind = STRIDED;
+    if (is_row_major(v))
+        kind = v->offset == 0 && has_shape_of(v, in->node) ? WHOLE : ROW_MAJOR;
+    *p++ = (uint64_t)(uint32_t)in->node->topo | (uint64_t)v->rank << 32 | kind << 40;
+    if (kind == WHOLE)
+        return p;
+    *p++ = (uint64_t)v->offset;
+    p = put_words(p, v->shape, v->rank);
+    return kind == ROW_MAJOR ? p : put_words(p, v->strides, v->rank);
 }
 
 static uint64_t *key_node(uint64_t *p, const wf_node *n)
@@ -91,13 +129,8 @@ static uint64_t *key_node(uint64_t *p, const wf_node *n)
     p = put_words(p, n->shape, n->rank);
     for (size_t i = 0; i < WF_COUNT(n->attrs.raw); i++)
         *p++ = n->attrs.raw[i];
-    for (int j = 0; j < n->n_in; j++) {
-        const wf_view *v = &n->in[j].view;
-        *p++ = (uint64_t)(uint32_t)n->in[j].node->topo | (uint64_t)v->rank << 32;
-        *p++ = (uint64_t)v->offset;
-        p = put_words(p, v->shape, v->rank);
-        p = put_words(p, v->strides, v->rank);
-    }
+    for (int j = 0; j < n->n_in; j++)
+        p = key_input(p, &n->in[j]);
     return p;
 }
 
