@@ -23,12 +23,12 @@ IDOT_INLINE uint64_t IDOT(half_bits)(const uint8_t *p)
     memcpy(&h, p, 2);
     return h;
 }
-/* The f16 at p of R rows (1 or 4); gathered in an integer register, for the vector ones are the busy ones. */
-IDOT_INLINE __m128 IDOT(halves)(const uint8_t *p, size_t row_bytes, int R)
+/* B (1 or 4) f16 at p, `step` bytes apart; gathered in an integer register, for the vector ones are the busy ones. */
+IDOT_INLINE __m128 IDOT(halves)(const uint8_t *p, size_t step, int B)
 {
     uint64_t bits = IDOT(half_bits)(p);
-    if (R == 4)
-        bits |= IDOT(half_bits)(p + row_bytes) << 16 | IDOT(half_bits)(p + 2 * row_bytes) << 32 | IDOT(half_bits)(p + 3 * row_bytes) << 48;
+    if (B == 4)
+        bits |= IDOT(half_bits)(p + step) << 16 | IDOT(half_bits)(p + 2 * step) << 32 | IDOT(half_bits)(p + 3 * step) << 48;
     return _mm_cvtph_ps(_mm_cvtsi64_si128((int64_t)bits));
 }
 IDOT_INLINE __m256i IDOT(nibbles)(const uint8_t *q)
@@ -37,15 +37,13 @@ IDOT_INLINE __m256i IDOT(nibbles)(const uint8_t *q)
     const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(v), _mm_srli_epi16(v, 4), 1);
     return _mm256_and_si256(both, _mm256_set1_epi8(15));
 }
-/* Eight partial sums of a block's integer product. `eights` holds 8 times those of x alone: Q4_0's values are
- * stored with 8 added. */
-IDOT_INLINE __m256i IDOT(block)(int type, const uint8_t *block, __m256i x, __m256i eights)
+/* Eight partial sums of a block's integer product. */
+IDOT_INLINE __m256i IDOT(block)(int type, const uint8_t *block, __m256i x)
 {
     if (type == WF_KERN_Q4_1)
         return IDOT(mul_sum)(IDOT(nibbles)(block + 4), x);
-    if (type == WF_KERN_Q4_0)
-        return _mm256_sub_epi32(IDOT(mul_sum)(IDOT(nibbles)(block + 2), x), eights);
-    const __m256i w = _mm256_loadu_si256((const __m256i *)(block + 2));
+    const __m256i w = type == WF_KERN_Q8_0 ? _mm256_loadu_si256((const __m256i *)(block + 2))
+                                           : _mm256_sub_epi8(IDOT(nibbles)(block + 2), _mm256_set1_epi8(8));
     return IDOT(mul_sum)(_mm256_sign_epi8(w, w), _mm256_sign_epi8(x, w));
 }
 IDOT_INLINE float IDOT(lanes)(__m256 v)
@@ -54,43 +52,42 @@ IDOT_INLINE float IDOT(lanes)(__m256 v)
     h = _mm_add_ps(h, _mm_movehl_ps(h, h));
     return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
 }
-IDOT_INLINE void IDOT(tile)(int type, int R, const uint8_t *w, size_t row_bytes, const int8_t *q, const float *d, const float *s,
-                            int64_t blocks, float *out)
+/* Four blocks of a row at a time, or the last few one by one: B accumulators, whose sum is in a fixed order. */
+IDOT_INLINE void IDOT(blocks)(int type, int B, const uint8_t *w, const int8_t *q, const float *d, const float *s, __m256 acc[4],
+                              __m128 *low)
 {
     const size_t size = type == WF_KERN_Q8_0 ? 34 : type == WF_KERN_Q4_0 ? 18 : 20;
-    __m256 acc[4];
-    __m128 low = _mm_setzero_ps();
-    UNROLL for (int r = 0; r < R; r++)
-        acc[r] = _mm256_setzero_ps();
-    for (int64_t b = 0; b < blocks; b++) {
-        const uint8_t *block = w + (size_t)b * size;
+    /* From memory a scale is spread to all lanes without a shuffle. */
+    float scale[4];
+    _mm_storeu_ps(scale, _mm_mul_ps(IDOT(halves)(w, size, B), B == 4 ? _mm_loadu_ps(d) : _mm_load_ss(d)));
+    UNROLL for (int b = 0; b < B; b++) {
         const __m256i x = _mm256_loadu_si256((const __m256i *)(q + b * WF_QK));
-        const __m256i eights = type == WF_KERN_Q4_0 ? _mm256_slli_epi32(IDOT(mul_sum)(_mm256_set1_epi8(1), x), 3) : x;
-        /* The scales of all rows are converted at once; from memory they are spread without a shuffle. */
-        float scale[4];
-        _mm_storeu_ps(scale, _mm_mul_ps(IDOT(halves)(block, row_bytes, R), _mm_set1_ps(d[b])));
-        UNROLL for (int r = 0; r < R; r++) {
-            _mm_prefetch((const char *)block + (size_t)r * row_bytes + PREFETCH_BYTES, _MM_HINT_T0);
-            const __m256 v = _mm256_cvtepi32_ps(IDOT(block)(type, block + (size_t)r * row_bytes, x, eights));
-            acc[r] = _mm256_fmadd_ps(_mm256_broadcast_ss(&scale[r]), v, acc[r]);
-        }
-        if (type == WF_KERN_Q4_1)
-            low = _mm_fmadd_ps(IDOT(halves)(block + 2, row_bytes, R), _mm_set1_ps(s[b]), low);
+        _mm_prefetch((const char *)w + (size_t)b * size + PREFETCH_BYTES, _MM_HINT_T0);
+        const __m256 v = _mm256_cvtepi32_ps(IDOT(block)(type, w + (size_t)b * size, x));
+        acc[b] = _mm256_fmadd_ps(_mm256_broadcast_ss(&scale[b]), v, acc[b]);
     }
-    float lows[4];
-    _mm_storeu_ps(lows, low);
-    UNROLL for (int r = 0; r < R; r++)
-        out[r] = IDOT(lanes)(acc[r]) + lows[r];
+    if (type == WF_KERN_Q4_1)
+        *low = _mm_fmadd_ps(IDOT(halves)(w + 2, size, B), B == 4 ? _mm_loadu_ps(s) : _mm_load_ss(s), *low);
+}
+IDOT_INLINE float IDOT(row)(int type, const uint8_t *w, const int8_t *q, const float *d, const float *s, int64_t blocks)
+{
+    const size_t size = type == WF_KERN_Q8_0 ? 34 : type == WF_KERN_Q4_0 ? 18 : 20;
+    __m256 acc[4] = {_mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps(), _mm256_setzero_ps()};
+    __m128 low = _mm_setzero_ps();
+    int64_t b = 0;
+    for (; b + 4 <= blocks; b += 4)
+        IDOT(blocks)(type, 4, w + (size_t)b * size, q + b * WF_QK, d + b, s + b, acc, &low);
+    for (; b < blocks; b++)
+        IDOT(blocks)(type, 1, w + (size_t)b * size, q + b * WF_QK, d + b, s + b, acc, &low);
+    return IDOT(lanes)(_mm256_add_ps(_mm256_add_ps(acc[0], acc[1]), _mm256_add_ps(acc[2], acc[3]))) +
+           IDOT(lanes)(_mm256_zextps128_ps256(low));
 }
 #define IDOT_FN(name, type)                                                                                              \
     IDOT_TARGET static void IDOT(name)(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d,    \
                                        const float *s, int64_t blocks, float *out)                                       \
     {                                                                                                                    \
-        if (rows == 4)                                                                                                   \
-            IDOT(tile)(type, 4, w, row_bytes, q, d, s, blocks, out);                                                     \
-        else                                                                                                             \
-            for (int r = 0; r < rows; r++)                                                                               \
-                IDOT(tile)(type, 1, w + (size_t)r * row_bytes, row_bytes, q, d, s, blocks, out + r);                     \
+        for (int r = 0; r < rows; r++)                                                                                   \
+            out[r] = IDOT(row)(type, w + (size_t)r * row_bytes, q, d, s, blocks);                                        \
     }
 IDOT_FN(idot_q8_0, WF_KERN_Q8_0)
 IDOT_FN(idot_q4_0, WF_KERN_Q4_0)

@@ -2,8 +2,9 @@
  * instruction set. No include guard: each kern_isa_*.c includes it after defining
  *   V       floats in a vector            TARGET  the target attribute, or empty
  *   MR, NV  microkernel rows, and vectors in its columns (MR a multiple of 6)
- * and the functions isa_fma, half_to_float, halves_to_floats (4 in 64 bits), load_f16, store_f16 (round to nearest even), load_i8, load_u8, load_u16 (V
- * values widened to i32) and store_i8 (narrowed): compilers make scalar code of a vector conversion of bytes.
+ * and the functions isa_fma, half_to_float, halves_to_floats (4 in 64 bits), load_f16, store_f16 (round to nearest
+ * even), load_i8, load_u8, load_u16 (V values widened to i32) and store_i8 (narrowed): compilers make scalar
+ * code of a vector conversion of bytes.
  *
  * Sums of products go through isa_fma: one rounding where the processor has it, a * b + c elsewhere.
  */
@@ -334,13 +335,13 @@ INLINE float half_at(const uint8_t *p)
     memcpy(&h, p, 2);
     return half_to_float(h);
 }
-/* The f16 at p of R rows (1 or 4). */
-INLINE void halves_at(const uint8_t *p, size_t row_bytes, int R, float out[4])
+/* B (1 or 4) f16 at p, `step` bytes apart. */
+INLINE void halves_at(const uint8_t *p, size_t step, int B, float out[4])
 {
     uint16_t h[4] = {0};
-    UNROLL for (int r = 0; r < R; r++)
-        memcpy(&h[r], p + (size_t)r * row_bytes, 2);
-    if (R == 1)
+    UNROLL for (int b = 0; b < B; b++)
+        memcpy(&h[b], p + (size_t)b * step, 2);
+    if (B == 1)
         out[0] = half_to_float(h[0]);
     else
         halves_to_floats((uint64_t)h[0] | (uint64_t)h[1] << 16 | (uint64_t)h[2] << 32 | (uint64_t)h[3] << 48, out);
@@ -368,47 +369,46 @@ INLINE void block_values(int type, const uint8_t *block, vf out[QVECS])
 }
 static const size_t block_bytes[WF_KERN_Q_COUNT] = {34, 18, 20};
 
-INLINE void qdot_tile(int type, int R, const uint8_t *w, size_t row_bytes, const float *x, int64_t blocks, float *out)
+/* Four blocks of a row at a time, or the last few one by one: B accumulators, whose sum is in a fixed order. A row is
+ * one stream of memory; several rows at a time measured slower from DRAM. */
+INLINE void qdot_blocks(int type, int B, const uint8_t *w, const float *x, vf acc[4])
 {
-    vf acc[4];
-    UNROLL for (int r = 0; r < R; r++)
-        acc[r] = (vf){0};
-    for (int64_t b = 0; b < blocks; b++) {
-        vf xv[QVECS], xs = (vf){0};
+    const size_t size = block_bytes[type];
+    float scale[4], low[4]; /* from memory a scale is spread to all lanes without a shuffle */
+    halves_at(w, size, B, scale);
+    if (type == WF_KERN_Q4_1)
+        halves_at(w + 2, size, B, low);
+    UNROLL for (int b = 0; b < B; b++) {
+        const uint8_t *block = w + (size_t)b * size;
+        __builtin_prefetch(block + PREFETCH_BYTES);
+        vf q[QVECS], s = (vf){0}, xs = (vf){0};
+        block_values(type, block, q);
         UNROLL for (int i = 0; i < QVECS; i++) {
-            xv[i] = load_vf(x + b * WF_QK + i * V);
+            const vf xv = load_vf(x + b * WF_QK + i * V);
+            s = fma_vf(q[i], xv, s);
             if (type == WF_KERN_Q4_1)
-                xs += xv[i];
+                xs += xv;
         }
-        /* The scales of all rows are converted at once; from memory they are spread without a shuffle. */
-        float scale[4], low[4];
-        halves_at(w + (size_t)b * block_bytes[type], row_bytes, R, scale);
+        acc[b] = fma_vf(splat(scale[b]), s, acc[b]);
         if (type == WF_KERN_Q4_1)
-            halves_at(w + (size_t)b * block_bytes[type] + 2, row_bytes, R, low);
-        UNROLL for (int r = 0; r < R; r++) {
-            const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * block_bytes[type];
-            __builtin_prefetch(block + PREFETCH_BYTES);
-            /* two chains: the sum of a block is the longest dependence */
-            vf q[QVECS], s[2] = {(vf){0}, (vf){0}};
-            block_values(type, block, q);
-            UNROLL for (int i = 0; i < QVECS; i++)
-                s[i & 1] = fma_vf(q[i], xv[i], s[i & 1]);
-            acc[r] = fma_vf(splat(scale[r]), s[0] + s[1], acc[r]);
-            if (type == WF_KERN_Q4_1)
-                acc[r] = fma_vf(splat(low[r]), xs, acc[r]);
-        }
+            acc[b] = fma_vf(splat(low[b]), xs, acc[b]);
     }
-    UNROLL for (int r = 0; r < R; r++)
-        out[r] = sum_vf(acc[r]);
+}
+INLINE float qdot_row(int type, const uint8_t *w, const float *x, int64_t blocks)
+{
+    vf acc[4] = {(vf){0}, (vf){0}, (vf){0}, (vf){0}};
+    int64_t b = 0;
+    for (; b + 4 <= blocks; b += 4)
+        qdot_blocks(type, 4, w + (size_t)b * block_bytes[type], x + b * WF_QK, acc);
+    for (; b < blocks; b++)
+        qdot_blocks(type, 1, w + (size_t)b * block_bytes[type], x + b * WF_QK, acc);
+    return sum_vf((acc[0] + acc[1]) + (acc[2] + acc[3]));
 }
 #define QDOT_FN(name, dequant_name, type)                                                                              \
     TARGET static void name(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t blocks, float *out) \
     {                                                                                                                  \
-        if (rows == 4)                                                                                                 \
-            qdot_tile(type, 4, w, row_bytes, x, blocks, out);                                                          \
-        else                                                                                                           \
-            for (int r = 0; r < rows; r++)                                                                             \
-                qdot_tile(type, 1, w + (size_t)r * row_bytes, row_bytes, x, blocks, out + r);                          \
+        for (int r = 0; r < rows; r++)                                                                                 \
+            out[r] = qdot_row(type, w + (size_t)r * row_bytes, x, blocks);                                             \
     }                                                                                                                  \
     TARGET static void dequant_name(const uint8_t *w, int64_t blocks, float *dst)                                      \
     {                                                                                                                  \
