@@ -10,6 +10,7 @@ webgpu use Mesa's lavapipe unless VK_ICD_FILENAMES names another driver. The las
 """
 import argparse
 import glob
+import json
 import os
 import re
 import subprocess
@@ -129,6 +130,18 @@ def run_one(label, command, env, seconds, counter):
         print("\n".join("    " + line for line in (out + "\n" + err).strip().splitlines()[-40:]), flush=True)
 
 
+def preload_for_leaks(icd):
+    """LD_PRELOAD under AddressSanitizer: the Vulkan driver stays loaded, so that what it still holds at exit
+    carries its name and tests/sanitizers/lsan.txt applies. The sanitizer itself has to come first."""
+    done = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True)
+    try:
+        with open(icd) as f:
+            driver = json.load(f)["ICD"]["library_path"]
+    except (OSError, ValueError, KeyError):
+        return ""
+    return done.stdout.strip() + " " + driver
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -152,6 +165,7 @@ def main():
         env["WEFT_TEST_LONG"] = "1"
     suppressions = os.path.join(ROOT, "tests", "sanitizers")
     env["LSAN_OPTIONS"] = f"suppressions={suppressions}/lsan.txt:print_suppressions=0"
+    env["ASAN_OPTIONS"] = "allocator_may_return_null=1"
     env["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"
     env["TSAN_OPTIONS"] = f"suppressions={suppressions}/tsan.txt:halt_on_error=1"
     missing = capabilities(build, env)
@@ -160,22 +174,27 @@ def main():
     if args.sanitizer:
         missing["clang"] = missing["tint"] = "not under a sanitizer"
 
+    program_env, python_env = {}, {}
+    if args.sanitizer == "address":
+        program_env["LD_PRELOAD"] = preload_for_leaks(env.get("VK_ICD_FILENAMES", ""))
+        python_env["ASAN_OPTIONS"] = env["ASAN_OPTIONS"] + ":detect_leaks=0"  # the programs they start load drivers too
+
     jobs = []
     for path in sorted(glob.glob(os.path.join(build, "test_*"))):
         name = os.path.basename(path)
         # A program whose source is gone is left over from an older build.
         if os.path.exists(os.path.join(ROOT, "tests", name + ".c")):
-            jobs.append((name, [path], {}, NEEDS.get(name, ""), 900, count_cmocka))
+            jobs.append((name, [path], program_env, NEEDS.get(name, ""), 900, count_cmocka))
     for name, extra, needs, seconds in PLAN:
         if os.path.exists(os.path.join(build, name)):
             label = name + " on " + extra["WEFT_TEST_DEVICE"] + (" with lowered limits" if "WEFT_LIMITS" in extra else "")
-            jobs.append((label, [os.path.join(build, name)], extra, needs, seconds, count_cmocka))
+            jobs.append((label, [os.path.join(build, name)], {**program_env, **extra}, needs, seconds, count_cmocka))
     python = os.path.join(ROOT, "build", "venv", "bin", "python3")
     python = python if os.path.exists(python) else sys.executable
     for path, extra, needs, long_only, seconds in PYTHON:
         if os.path.exists(os.path.join(ROOT, path)) and (args.long or not long_only):
             label = path + "".join(f" on {v}" for v in extra.values())
-            jobs.append((label, [python, path, "-v"], extra, needs, seconds, count_unittest))
+            jobs.append((label, [python, path, "-v"], {**python_env, **extra}, needs, seconds, count_unittest))
 
     begin = time.time()
     for label, command, extra, needs, seconds, counter in jobs:

@@ -78,6 +78,7 @@ typedef struct wf_value {
     wf_view view;
 } wf_value;
 
+/* What an evaluation touches of every node comes first: the walk is bound by cache lines. */
 struct wf_node {
     uint16_t op;     /* wf_op */
     uint8_t dtype;   /* weft_dtype of the result */
@@ -85,18 +86,18 @@ struct wf_node {
     int32_t refs;    /* handles + consumers */
     int32_t handles; /* tensor handles alone */
     int32_t rank;
-    int64_t shape[WEFT_MAX_RANK];
-    int64_t numel;
-    weft_ctx *ctx;
     wf_storage *storage; /* NULL until computed */
-    wf_attrs attrs;
-    uint32_t scalar_bits; /* WF_OP_SCALAR: the run-time value (f32 or i32 bits) */
-    uint32_t room;        /* inputs the block has room for; n_in drops to 0 when realised */
     /* scratch of the evaluation that runs now; valid when mark == ctx->epoch */
     uint64_t mark;
     int32_t topo;         /* index in the evaluation's order */
     int32_t uses;         /* edges seen in this evaluation */
     wf_value *in;         /* n_in values, allocated with the node */
+    int64_t numel;
+    uint32_t scalar_bits; /* WF_OP_SCALAR: the run-time value (f32 or i32 bits) */
+    uint32_t room;        /* inputs the block has room for; n_in drops to 0 when realised */
+    int64_t shape[WEFT_MAX_RANK];
+    wf_attrs attrs;
+    weft_ctx *ctx;
 };
 
 struct weft_tensor {
