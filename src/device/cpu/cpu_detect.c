@@ -1,5 +1,6 @@
 /* cpu_detect.c - which instruction sets this processor has, and what it is called. Read once. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "cpu.h"
 #include "vec_ops.h"
@@ -77,8 +78,10 @@ static void detect_once(void)
     detect(&features);
     best_ops = &wf_vec_ops_base;
 #if defined(__x86_64__)
-    if (features.avx2 && features.fma && features.f16c)
-        best_ops = features.avx512f && features.avx512bw ? &wf_vec_ops_avx512 : &wf_vec_ops_avx2;
+    const char *isa = getenv("WEFT_ISA"); /* as for the named kernels: plain, avx2.., avx512.. */
+    bool plain = isa && strcmp(isa, "plain") == 0, no_avx512 = isa && strncmp(isa, "avx512", 6) != 0;
+    if (!plain && features.avx2 && features.fma && features.f16c)
+        best_ops = !no_avx512 && features.avx512f && features.avx512bw ? &wf_vec_ops_avx512 : &wf_vec_ops_avx2;
 #endif
 }
 

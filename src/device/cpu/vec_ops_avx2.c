@@ -2,7 +2,6 @@
 #if defined(__x86_64__)
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
-#pragma STDC FP_CONTRACT OFF
 #else
 #pragma GCC target("avx2,fma,f16c")
 #endif
@@ -11,9 +10,6 @@
 
 #include "vec_ops.h"
 
-#if !defined(__clang__)
-#pragma GCC optimize("O3,no-trapping-math,no-math-errno,fp-contract=off")
-#endif
 #define WF_VEC_HAS_FMA 1
 #define WF_VEC_HAS_F16C 1
 #define WF_VEC_STREAM 1

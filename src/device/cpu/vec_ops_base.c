@@ -6,11 +6,6 @@
 
 #include "vec_ops.h"
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3,no-trapping-math,no-math-errno,fp-contract=off")
-#else
-#pragma STDC FP_CONTRACT OFF
-#endif
 #if defined(__aarch64__)
 #define WF_VEC_HAS_FMA 1
 #endif
