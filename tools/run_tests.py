@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the test programs of a build and count their tests.
 
-    run_tests.py --build DIR [--long] [--sanitizer NAME] [--only SUBSTRING]
+    run_tests.py --build DIR [--long] [--sanitizer NAME] [--only SUBSTRING] [--jobs N]
 
 Each line of the plan below is one program with one environment. A program that cannot run here is a
 skip with its reason; with WEFT_REQUIRE=webgpu,tint a skip is a failure. Tests on
@@ -13,9 +13,13 @@ import glob
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -35,6 +39,8 @@ PLAN = [
 ]
 # Programs that open webgpu themselves.
 NEEDS = {"test_webgpu_device": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
+# These measure times: nothing runs beside them.
+ALONE = {"test_step", "test_webgpu_device", "test_async"}
 # Python tests: path, environment, needs, long only, seconds allowed.
 PYTHON = [
     ("tests/test_tree.py", {}, "", False, 300),
@@ -48,6 +54,9 @@ PYTHON = [
     ("tests/test_smollm2.py", {}, "", True, 1800),
     ("tests/test_mutants.py", {}, "", False, 7200),
 ]
+
+
+LOCK = threading.Lock()
 
 
 class Counts:
@@ -102,17 +111,27 @@ def count_unittest(out, err):
     return max(int(match.group(1)) - len(failed) - len(skipped), 0), failed, skipped
 
 
-def decoded(stream):
-    return stream.decode(errors="replace") if isinstance(stream, bytes) else stream or ""
+def execute(command, env, seconds):
+    """(standard output, standard error, exit code); what the command started ends with it."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env,
+                               cwd=ROOT, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=seconds)
+        return out, err, process.returncode
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        return out, err + f"\nran longer than {seconds} s", -1
 
 
 def run_one(label, command, env, seconds, counter):
     begin = time.time()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env, cwd=ROOT, timeout=seconds)
-        out, err, code = done.stdout, done.stderr, done.returncode
-    except subprocess.TimeoutExpired as error:
-        out, err, code = decoded(error.stdout), decoded(error.stderr) + f"\nran longer than {seconds} s", -1
+    out, err, code = execute(command, env, seconds)
+    with LOCK:
+        report(label, out, err, code, counter, time.time() - begin)
+
+
+def report(label, out, err, code, counter, seconds):
     passed, failed, skipped = counter(out, err)
     if code and not failed:
         failed = [f"exit code {code}"]
@@ -123,7 +142,7 @@ def run_one(label, command, env, seconds, counter):
     Counts.skipped += len(skipped)
     Counts.left += len(left)
     Counts.skips += [f"{label}: {line}" for line in skipped]
-    print(f"{'FAIL' if failed else 'ok  '} {label:58} {passed:5} passed {len(failed):3} failed {len(skipped):3} skipped {time.time() - begin:7.1f} s",
+    print(f"{'FAIL' if failed else 'ok  '} {label:58} {passed:5} passed {len(failed):3} failed {len(skipped):3} skipped {seconds:7.1f} s",
           flush=True)
     if failed:
         Counts.failures.append((label, failed))
@@ -148,6 +167,7 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--sanitizer", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--jobs", type=int, default=2, help="programs that run at once")
     args = parser.parse_args()
     build = os.path.abspath(args.build)
     env = dict(os.environ)
@@ -197,17 +217,25 @@ def main():
             jobs.append((label, [python, path, "-v"], {**python_env, **extra}, needs, seconds, count_unittest))
 
     begin = time.time()
+    todo = []
     for label, command, extra, needs, seconds, counter in jobs:
         if args.only and args.only not in label:
             continue
         if needs in missing:
-            reason = missing[needs]
             Counts.skipped += 1
-            Counts.skips.append(f"{label}: needs {needs}: {reason}")
-            print(f"skip {label:58} needs {needs}: {reason}", flush=True)
+            Counts.skips.append(f"{label}: needs {needs}: {missing[needs]}")
+            print(f"skip {label:58} needs {needs}: {missing[needs]}", flush=True)
             continue
-        run_one(label, command, {**env, **extra}, seconds * (4 if args.sanitizer else 1), counter)
-    print(f"\n{time.time() - begin:.0f} s")
+        todo.append((label, command, {**env, **extra}, seconds * (4 if args.sanitizer else 1), counter))
+    for job in todo:
+        if job[0].split()[0] in ALONE:
+            run_one(*job)
+    with ThreadPoolExecutor(args.jobs) as pool:  # the longest first, so that none is left at the end
+        rest = [job for job in todo if job[0].split()[0] not in ALONE]
+        for done in [pool.submit(run_one, *job) for job in sorted(rest, key=lambda job: -job[3])]:
+            done.result()
+    cpu = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"\n{time.time() - begin:.0f} s, {cpu.ru_utime + cpu.ru_stime:.0f} s of processors")
     for line in Counts.skips:
         print("skipped", line)
     for label, names in Counts.failures:
