@@ -313,8 +313,7 @@ static void every_result_may_read_all_earlier_ones(void **state)
 static void a_mean_counts_past_two_to_the_31(void **state)
 {
     (void)state;
-    if (getenv("WEFT_TEST_DEVICE")) /* the sum itself takes too long on a software adapter */
-        skip();
+    /* More points than a shader counts: elsewhere than on the CPU this is a planned fall-back. */
     weft_scope *s = weft_scope_begin(ctx);
     weft_tensor *ones = weft_expand(VEC(1, 1), 2, (int64_t[]){40000, 65536});
     EXPECT(weft_mean(ones, NULL, 0, false), 1, 1e-3f, 1);
