@@ -259,7 +259,8 @@ static void weights_go_to_a_new_context_after_the_old_one_ended(void **state)
     weft_tensor *old = weft_tensor_from(first, WEFT_DTYPE_F32, DIMS(4), v), *sum = weft_add(old, old);
     weft_ctx_close(first);
     assert_int_equal(weft_read(sum, got, sizeof got), WEFT_E_CONTEXT);
-    assert_int_equal(weft_tensor_status(weft_neg(old)), WEFT_E_CONTEXT);
+    weft_tensor *late = weft_neg(old);
+    assert_int_equal(weft_tensor_status(late), WEFT_E_CONTEXT);
     weft_ctx *second = open_test_ctx();
     assert_non_null(second);
     weft_tensor *fresh = weft_tensor_from(second, WEFT_DTYPE_F32, DIMS(4), v);
@@ -268,8 +269,8 @@ static void weights_go_to_a_new_context_after_the_old_one_ended(void **state)
     weft_tensor *y = weft_add(fresh, fresh);
     read_ok(y, got, sizeof got);
     assert_true(got[3] == 8);
-    weft_tensor *handles[] = {old, sum, fresh, mixed, y};
-    for (int i = 0; i < 5; i++)
+    weft_tensor *handles[] = {old, sum, late, fresh, mixed, y};
+    for (int i = 0; i < 6; i++)
         weft_tensor_release(handles[i]);
     weft_ctx_close(second);
 }
