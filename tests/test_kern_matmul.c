@@ -274,13 +274,14 @@ static void each_instruction_set_agrees_with_plain(void **state)
         for (int i = 0; i < 800; i++)
             x[i] = rng_float();
         isa->narrow[1](x, h, 800);
-        for (int rows = 1; rows <= 8; rows++)
+        for (int at = 0; at < 8 * 6; at++)
             for (int n = 1; n < 100; n += 7) {
-                float acc[2][100] = {{0}};
-                isa->axpy[1](h, 100, rows, x, 3, n, acc[0]);
-                plain->axpy[1](h, 100, rows, x, 3, n, acc[1]);
-                for (int i = 0; i < 100; i++)
-                    assert_true(fabsf(acc[0][i] - acc[1][i]) < 1e-5f);
+                const int rows = at % 8 + 1, nx = at / 8 + 1;
+                float acc[2][600] = {{0}};
+                isa->axpy[1](h, 100, rows, x, 9, nx, n, acc[0], 100);
+                plain->axpy[1](h, 100, rows, x, 9, nx, n, acc[1], 100);
+                for (int i = 0; i < 600; i++)
+                    assert_true(fabsf(acc[0][i] - acc[1][i]) < 1e-5f && (i % 100 < n || acc[0][i] == 0));
             }
         for (int n = 0; n < 100; n += 9) {
             float p[2][100], sum[2];

@@ -104,8 +104,8 @@ static void check(int type, int64_t m, int64_t n, int64_t blocks, int64_t extra,
                 sum += v;
                 size += fabs(v);
             }
-            /* Q4_1's two terms may cancel: their sizes count, not the size of the sum. */
-            const double bound = ((double)k + 8) * 6e-8 * size * (type == 2 ? 8 : 1) + 1e-30;
+            /* The two terms of Q4_1, and of Q4_0 in integers, may cancel: their sizes count, not that of the sum. */
+            const double bound = ((double)k + 8) * 6e-8 * size * (type == 2 || (type == 1 && int8) ? 8 : 1) + 1e-30;
             if (!(fabs(out[0][i * n + j] - sum) <= bound))
                 fail_msg("%s%s %lld x %lld x %lld: [%lld, %lld] is %.9g, expected %.9g +- %.2g", weft_dtype_name(types[type]),
                          int8 ? " int8" : "", (long long)m, (long long)n, (long long)k, (long long)i, (long long)j, out[0][i * n + j], sum,
@@ -153,11 +153,11 @@ static void extreme_bytes_do_not_saturate(void **state)
     const float d = 1, s = 32 * -127;
     for (int i = 0; wf_kern_isa_name(i); i++) {
         const wf_kern_isa *isa = wf_kern_isa_find(wf_kern_isa_name(i));
-        float out;
+        float out[4];
         if (!isa)
             continue;
-        isa->idot[0](w, 34, 1, q, &d, &s, 1, &out);
-        assert_true(out == 128.0f * 127.0f * 32.0f);
+        isa->idot[0](w, 34, 1, q, &d, &s, 1, 1, out);
+        assert_true(out[0] == 128.0f * 127.0f * 32.0f);
     }
 }
 
@@ -199,35 +199,40 @@ static void partial_blocks_are_refused(void **state)
 static void each_instruction_set_agrees_with_plain(void **state)
 {
     (void)state;
-    enum { BLOCKS = 7, ROWS = 4 };
+    enum { BLOCKS = 7, ROWS = 4, X = 4 };
     for (int i = 0; wf_kern_isa_name(i); i++) {
         const wf_kern_isa *isa = wf_kern_isa_find(wf_kern_isa_name(i)), *plain = &wf_kern_isa_plain;
         if (!isa)
             continue;
         for (int type = 0; type < 3; type++) {
             uint8_t *w = random_blocks(type, ROWS * BLOCKS);
-            float x[BLOCKS * 32], d[2][BLOCKS], s[2][BLOCKS], out[2][4], values[2][BLOCKS * 32];
-            int8_t q[2][BLOCKS * 32];
-            for (int e = 0; e < BLOCKS * 32; e++)
+            float x[X * BLOCKS * 32], d[2][X * BLOCKS], s[2][X * BLOCKS], out[2][16], values[2][BLOCKS * 32];
+            int8_t q[2][X * BLOCKS * 32];
+            for (int e = 0; e < X * BLOCKS * 32; e++)
                 x[e] = rng_float();
-            isa->quantise(x, BLOCKS, q[0], d[0], s[0]);
-            plain->quantise(x, BLOCKS, q[1], d[1], s[1]);
+            isa->quantise(x, X * BLOCKS, q[0], d[0], s[0]);
+            plain->quantise(x, X * BLOCKS, q[1], d[1], s[1]);
             assert_memory_equal(q[0], q[1], sizeof q[0]);
             assert_memory_equal(d[0], d[1], sizeof d[0]);
             isa->dequant[type](w, BLOCKS, values[0]);
             plain->dequant[type](w, BLOCKS, values[1]);
             for (int e = 0; e < BLOCKS * 32; e++)
                 assert_true(fabsf(values[0][e] - values[1][e]) <= 1e-6f * fabsf(values[1][e]) + 1e-6f);
-            for (int rows = 1; rows <= ROWS; rows++) {
-                const size_t row_bytes = BLOCKS * sizes[type];
-                isa->qdot[type](w, row_bytes, rows, x, BLOCKS, out[0]);
-                plain->qdot[type](w, row_bytes, rows, x, BLOCKS, out[1]);
-                for (int r = 0; r < rows; r++)
-                    assert_true(fabsf(out[0][r] - out[1][r]) < 1e-3f);
-                isa->idot[type](w, row_bytes, rows, q[0], d[0], s[0], BLOCKS, out[0]);
-                plain->idot[type](w, row_bytes, rows, q[0], d[0], s[0], BLOCKS, out[1]);
-                for (int r = 0; r < rows; r++)
-                    assert_true(fabsf(out[0][r] - out[1][r]) < 1e-3f);
+            const size_t row_bytes = BLOCKS * sizes[type];
+            for (int at = 0; at < ROWS * X; at++) {
+                const int rows = at / X + 1, nx = at % X + 1;
+                for (int integer = 0; integer < 2; integer++) {
+                    for (int side = 0; side < 2; side++) {
+                        const wf_kern_isa *of = side ? plain : isa;
+                        if (integer)
+                            of->idot[type](w, row_bytes, rows, q[0], d[0], s[0], nx, BLOCKS, out[side]);
+                        else
+                            of->qdot[type](w, row_bytes, rows, x, BLOCKS * 32, nx, BLOCKS, out[side]);
+                    }
+                    for (int r = 0; r < rows; r++)
+                        for (int j = 0; j < nx; j++)
+                            assert_true(fabsf(out[0][r * 4 + j] - out[1][r * 4 + j]) < 1e-3f);
+                }
             }
             free(w);
         }

@@ -34,16 +34,18 @@ typedef struct wf_kern_isa {
     /* out[r * 4 + j] = sum_k w[r][k] x[j][k]: 1 <= rows <= 4, 1 <= nx <= 4; rows w_stride elements apart */
     void (*dot[WF_KERN_F_COUNT])(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx,
                                  int64_t k, float *out);
-    /* acc[n] += sum_{r < rows} x[r * x_stride] w[r][n], 1 <= rows <= 8 */
-    void (*axpy[WF_KERN_F_COUNT])(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride,
-                                  int64_t n, float *acc);
-    /* out[r] = sum over blocks of dequantised w times x, 1 <= rows <= 4 */
-    void (*qdot[WF_KERN_Q_COUNT])(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t blocks, float *out);
+    /* acc[j * acc_stride + n] += sum_r x[j * x_stride + r] w[r][n], r < rows <= 8, j < nx */
+    void (*axpy[WF_KERN_F_COUNT])(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx,
+                                  int64_t n, float *acc, int64_t acc_stride);
+    /* out[r * 4 + j] = sum over blocks of dequantised w[r] times x[j]; 1 <= nx <= 4 */
+    void (*qdot[WF_KERN_Q_COUNT])(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t x_stride, int nx,
+                                  int64_t blocks, float *out);
     void (*dequant[WF_KERN_Q_COUNT])(const uint8_t *w, int64_t blocks, float *dst);
     /* x quantised to i8 by blocks: q [blocks * 32], d [blocks] scales, s [blocks] = d * sum(q) */
     void (*quantise)(const float *x, int64_t blocks, int8_t *q, float *d, float *s);
+    /* as qdot; row j of the activations is at q + j * blocks * 32, d + j * blocks, s + j * blocks */
     void (*idot[WF_KERN_Q_COUNT])(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d, const float *s,
-                                  int64_t blocks, float *out);
+                                  int nx, int64_t blocks, float *out);
     /* p[i] = exp(p[i] - max) in place, returns the sum in a fixed order; -inf gives 0, NaN stays */
     float (*exp_row)(float *p, int64_t n, float max);
     float (*max_row)(const float *p, int64_t n, float start); /* NaN ignored */

@@ -52,25 +52,26 @@ static int32_t block_idot(int type, const uint8_t *block, const int8_t *x)
         sum += ((q[i] & 15) - shift) * x[i] + ((q[i] >> 4) - shift) * x[i + WF_QK / 2];
     return sum;
 }
-static void idot_any(int type, const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d, const float *s,
+static void idot_any(int type, const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d, const float *s, int nx,
                      int64_t blocks, float *out)
 {
-    for (int r = 0; r < rows; r++, w += row_bytes) {
+    for (int i = 0; i < rows * nx; i++) {
+        const int r = i / nx, j = i % nx;
         float acc = 0;
         for (int64_t b = 0; b < blocks; b++) {
-            const uint8_t *block = w + (size_t)b * block_bytes[type];
-            acc += half_at(block) * d[b] * (float)block_idot(type, block, q + b * WF_QK);
+            const uint8_t *block = w + (size_t)r * row_bytes + (size_t)b * block_bytes[type];
+            acc += half_at(block) * d[j * blocks + b] * (float)block_idot(type, block, q + (j * blocks + b) * WF_QK);
             if (type == WF_KERN_Q4_1)
-                acc += half_at(block + 2) * s[b];
+                acc += half_at(block + 2) * s[j * blocks + b];
         }
-        out[r] = acc;
+        out[r * 4 + j] = acc;
     }
 }
 #define IDOT_FN(name, type)                                                                                                \
-    static void name(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d, const float *s,        \
+    static void name(const uint8_t *w, size_t row_bytes, int rows, const int8_t *q, const float *d, const float *s, int nx, \
                      int64_t blocks, float *out)                                                                           \
     {                                                                                                                      \
-        idot_any(type, w, row_bytes, rows, q, d, s, blocks, out);                                                          \
+        idot_any(type, w, row_bytes, rows, q, d, s, nx, blocks, out);                                                      \
     }
 IDOT_FN(idot_q8_0, WF_KERN_Q8_0)
 IDOT_FN(idot_q4_0, WF_KERN_Q4_0)

@@ -158,9 +158,7 @@ static void axpy_part(void *user, int64_t index, int64_t count, int worker)
     memset(acc, 0, (size_t)(job->nx * COLS) * 4);
     for (int64_t k = k0; k < k1; k += 8) {
         const int some = (int)WF_MIN(8, k1 - k);
-        for (int j = 0; j < job->nx; j++)
-            t->dest.isa->axpy[job->w_dtype](w + (w_at + k * job->w_k) * size, job->w_k, some, x + j * x_stride + k, 1, rows,
-                                            acc + j * COLS);
+        t->dest.isa->axpy[job->w_dtype](w + (w_at + k * job->w_k) * size, job->w_k, some, x + k, x_stride, job->nx, rows, acc, COLS);
     }
     if (job->splits > 1) {
         for (int j = 0; j < job->nx; j++)

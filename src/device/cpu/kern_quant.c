@@ -1,12 +1,12 @@
 /* kern_quant.c - x [M, K] times a weight matrix in GGUF blocks [N, K], transposed: rows linear_q8_0, linear_q4_0
  * and linear_q4_1. The blocks are read as they are; nothing is expanded in memory beyond a panel.
  *
- * f32 activations: M <= 4 dequantises in registers (each weight row is read once); more rows dequantise panels
+ * f32 activations: M <= 8 dequantises in registers (each weight row is read once); more rows dequantise panels
  * for the packed product. act_int8: activations become i8 by blocks of 32 once, then integer dot products.
  */
 #include "kern.h"
 
-enum { VEC_ROWS = 4, ROWS_MAX = 256, INT_ROWS = 64 /* result rows a part of the integer product */ };
+enum { VEC_ROWS = 8, ROWS_MAX = 256, INT_ROWS = 64 /* result rows a part of the integer product */ };
 static const char *const row_names[WF_KERN_Q_COUNT] = {"linear_q8_0", "linear_q4_0", "linear_q4_1"};
 static const size_t block_bytes[WF_KERN_Q_COUNT] = {34, 18, 20};
 
@@ -80,6 +80,13 @@ static weft_status read_job(int type, const wf_cpu_run *run, const wf_cpu_kernel
 }
 
 /* ---- few rows, f32 activations ---- */
+/* From [rows of w, 4] to [rows of x, ..]. */
+static void spread(const float *out, int64_t rows, int64_t nx, float *to, int64_t ld)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t j = 0; j < nx; j++)
+            to[j * ld + r] = out[r * 4 + j];
+}
 static void vec_part(void *user, int64_t index, int64_t count, int worker)
 {
     (void)count;
@@ -90,9 +97,13 @@ static void vec_part(void *user, int64_t index, int64_t count, int worker)
     float *acc = t->workers + worker * VEC_ROWS * ROWS_MAX;
     const uint8_t *w = t->w + (size_t)r0 * t->row_bytes;
     for (int64_t i = 0; i < rows; i += 4)
-        for (int64_t j = 0; j < t->m; j++)
-            t->dest.isa->qdot[t->type](w + (size_t)i * t->row_bytes, t->row_bytes, (int)WF_MIN(4, rows - i), t->xf + j * t->k, t->blocks,
-                                       acc + j * ROWS_MAX + i);
+        for (int64_t j = 0; j < t->m; j += 4) {
+            float out[16];
+            const int64_t some = WF_MIN(4, rows - i), nx = WF_MIN(4, t->m - j);
+            t->dest.isa->qdot[t->type](w + (size_t)i * t->row_bytes, t->row_bytes, (int)some, t->xf + j * t->k, t->k, (int)nx, t->blocks,
+                                       out);
+            spread(out, some, nx, acc + j * ROWS_MAX + i, ROWS_MAX);
+        }
     wf_kern_emit(&t->dest, acc, ROWS_MAX, 0, t->m, r0, rows);
 }
 
@@ -178,10 +189,13 @@ static void int_part(void *user, int64_t index, int64_t count, int worker)
     for (int64_t c = 0; c < rows; c += step) {
         const int64_t cols = WF_MIN(step, rows - c);
         for (int64_t i = 0; i < cols; i += 4)
-            for (int64_t j = 0; j < rows_m; j++)
-                t->dest.isa->idot[t->type](w + (size_t)(c + i) * t->row_bytes, t->row_bytes, (int)WF_MIN(4, cols - i),
-                                           t->xq + (m0 + j) * t->k, t->xd + (m0 + j) * t->blocks, t->xs + (m0 + j) * t->blocks,
-                                           t->blocks, to + j * ld + i);
+            for (int64_t j = 0; j < rows_m; j += 4) {
+                float out[16];
+                const int64_t some = WF_MIN(4, cols - i), nx = WF_MIN(4, rows_m - j);
+                t->dest.isa->idot[t->type](w + (size_t)(c + i) * t->row_bytes, t->row_bytes, (int)some, t->xq + (m0 + j) * t->k,
+                                           t->xd + (m0 + j) * t->blocks, t->xs + (m0 + j) * t->blocks, (int)nx, t->blocks, out);
+                spread(out, some, nx, to + j * ld + i, ld);
+            }
         wf_kern_emit(&t->dest, to, ld, m0, rows_m, r0 + c, cols);
     }
 }

@@ -245,9 +245,8 @@ static void few_part(void *user, int64_t index, int64_t count, int worker)
     }
     part = j->partials + index * rows * (j->d + 2);
     for (int64_t i = 0; i < keys; i += 8)
-        for (int64_t r = 0; r < rows; r++)
-            j->isa->axpy[dtype](v + i * stride * (int64_t)wf_kern_float_bytes(dtype), stride, (int)WF_MIN(8, keys - i), s + r * CHUNK + i, 1,
-                                j->d, part + r * (j->d + 2));
+        j->isa->axpy[dtype](v + i * stride * (int64_t)wf_kern_float_bytes(dtype), stride, (int)WF_MIN(8, keys - i), s + i, CHUNK, (int)rows,
+                            j->d, part, j->d + 2);
 }
 
 static void combine_part(void *user, int64_t index, int64_t count, int worker)

@@ -289,40 +289,60 @@ DOT_FN(dot_f16, WF_KERN_F16)
 DOT_FN(dot_bf16, WF_KERN_BF16)
 
 /* ---- sums of scaled rows: acc stays in L1 while `rows` streams are read ---- */
-INLINE void axpy_tile(int type, int R, const void *w, int64_t w_stride, const float *x, int64_t x_stride, int64_t n, float *acc)
+/* R rows, X sums: each weight is loaded and widened once. */
+INLINE void axpy_tile(int type, int R, int X, const char *w, size_t row_bytes, const float *x, int64_t x_stride, int64_t n, float *acc,
+                      int64_t acc_stride)
 {
-    const int size = type == WF_KERN_F32 ? 4 : 2;
-    const char *p = w;
-    const size_t row_bytes = (size_t)w_stride * (size_t)size;
+    const size_t size = type == WF_KERN_F32 ? 4 : 2;
     int64_t i = 0;
     for (; i + V <= n; i += V) {
-        vf s = load_vf(acc + i);
-        UNROLL for (int r = 0; r < R; r++)
-            s = fma_vf(splat(x[r * x_stride]), load_w(type, p + (size_t)r * row_bytes, i), s);
-        store_vf(acc + i, s);
+        vf wv[8];
+        UNROLL for (int r = 0; r < R; r++) {
+            const char *row = w + (size_t)r * row_bytes;
+            /* The next R rows: pieces of rows are too short for the processor to foresee. */
+            if (R > 1)
+                __builtin_prefetch(row + (size_t)R * row_bytes + (size_t)i * size);
+            wv[r] = load_w(type, row, i);
+        }
+        UNROLL for (int j = 0; j < X; j++) {
+            vf s = load_vf(acc + j * acc_stride + i);
+            UNROLL for (int r = 0; r < R; r++)
+                s = fma_vf(splat(x[j * x_stride + r]), wv[r], s);
+            store_vf(acc + j * acc_stride + i, s);
+        }
     }
-    for (; i < n; i++) {
-        float s = acc[i];
-        for (int r = 0; r < R; r++)
-            s += x[r * x_stride] * load_w1(type, p + (size_t)r * row_bytes, i);
-        acc[i] = s;
-    }
+    for (; i < n; i++)
+        UNROLL for (int j = 0; j < X; j++) {
+            float s = acc[j * acc_stride + i];
+            for (int r = 0; r < R; r++)
+                s += x[j * x_stride + r] * load_w1(type, w + (size_t)r * row_bytes, i);
+            acc[j * acc_stride + i] = s;
+        }
 }
-INLINE void axpy_any(int type, const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int64_t n, float *acc)
+INLINE void axpy_any(int type, const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx, int64_t n, float *acc,
+                     int64_t acc_stride)
 {
-    if (rows == 8) {
-        axpy_tile(type, 8, w, w_stride, x, x_stride, n, acc);
-        return;
+    const size_t row_bytes = (size_t)w_stride * (type == WF_KERN_F32 ? 4 : 2);
+    for (; nx > 0; nx -= 4, x += 4 * x_stride, acc += 4 * acc_stride) {
+        if (rows == 8 && nx >= 4) {
+            axpy_tile(type, 8, 4, w, row_bytes, x, x_stride, n, acc, acc_stride);
+            continue;
+        }
+        for (int j = 0; j < nx && j < 4; j++) {
+            if (rows == 8) {
+                axpy_tile(type, 8, 1, w, row_bytes, x + j * x_stride, 0, n, acc + j * acc_stride, 0);
+                continue;
+            }
+            for (int r = 0; r < rows; r++)
+                axpy_tile(type, 1, 1, (const char *)w + (size_t)r * row_bytes, row_bytes, x + j * x_stride + r, 0, n, acc + j * acc_stride, 0);
+        }
     }
-    const char *p = w;
-    for (int r = 0; r < rows; r++)
-        axpy_tile(type, 1, p + (size_t)(r * w_stride) * (type == WF_KERN_F32 ? 4 : 2), w_stride, x + r * x_stride, x_stride, n, acc);
 }
-#define AXPY_FN(name, type)                                                                                       \
-    TARGET static void name(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride,          \
-                            int64_t n, float *acc)                                                                \
-    {                                                                                                             \
-        axpy_any(type, w, w_stride, rows, x, x_stride, n, acc);                                                   \
+#define AXPY_FN(name, type)                                                                                           \
+    TARGET static void name(const void *w, int64_t w_stride, int rows, const float *x, int64_t x_stride, int nx,      \
+                            int64_t n, float *acc, int64_t acc_stride)                                                \
+    {                                                                                                                 \
+        axpy_any(type, w, w_stride, rows, x, x_stride, nx, n, acc, acc_stride);                                       \
     }
 AXPY_FN(axpy_f32, WF_KERN_F32)
 AXPY_FN(axpy_f16, WF_KERN_F16)
@@ -369,9 +389,10 @@ INLINE void block_values(int type, const uint8_t *block, vf out[QVECS])
 }
 static const size_t block_bytes[WF_KERN_Q_COUNT] = {34, 18, 20};
 
-/* Four blocks of a row at a time, or the last few one by one: B accumulators, whose sum is in a fixed order. A row is
- * one stream of memory; several rows at a time measured slower from DRAM. */
-INLINE void qdot_blocks(int type, int B, const uint8_t *w, const float *x, vf acc[4])
+/* B (4, or 1 for the last few) blocks of a row times X vectors. One x uses an accumulator a block, several one
+ * each, so that four sums are always under way. A row is one stream of memory; several at a time measured slower
+ * from DRAM. */
+INLINE void qdot_blocks(int type, int B, int X, const uint8_t *w, const float *x, int64_t x_stride, vf acc[4])
 {
     const size_t size = block_bytes[type];
     float scale[4], low[4]; /* from memory a scale is spread to all lanes without a shuffle */
@@ -381,34 +402,45 @@ INLINE void qdot_blocks(int type, int B, const uint8_t *w, const float *x, vf ac
     UNROLL for (int b = 0; b < B; b++) {
         const uint8_t *block = w + (size_t)b * size;
         __builtin_prefetch(block + PREFETCH_BYTES);
-        vf q[QVECS], s = (vf){0}, xs = (vf){0};
+        vf q[QVECS];
         block_values(type, block, q);
-        UNROLL for (int i = 0; i < QVECS; i++) {
-            const vf xv = load_vf(x + b * WF_QK + i * V);
-            s = fma_vf(q[i], xv, s);
+        UNROLL for (int j = 0; j < X; j++) {
+            vf s = (vf){0}, xs = (vf){0};
+            UNROLL for (int i = 0; i < QVECS; i++) {
+                const vf xv = load_vf(x + j * x_stride + b * WF_QK + i * V);
+                s = fma_vf(q[i], xv, s);
+                if (type == WF_KERN_Q4_1)
+                    xs += xv;
+            }
+            const int to = X == 1 ? b : j;
+            acc[to] = fma_vf(splat(scale[b]), s, acc[to]);
             if (type == WF_KERN_Q4_1)
-                xs += xv;
+                acc[to] = fma_vf(splat(low[b]), xs, acc[to]);
         }
-        acc[b] = fma_vf(splat(scale[b]), s, acc[b]);
-        if (type == WF_KERN_Q4_1)
-            acc[b] = fma_vf(splat(low[b]), xs, acc[b]);
     }
 }
-INLINE float qdot_row(int type, const uint8_t *w, const float *x, int64_t blocks)
+INLINE void qdot_row(int type, int X, const uint8_t *w, const float *x, int64_t x_stride, int64_t blocks, float *out)
 {
     vf acc[4] = {(vf){0}, (vf){0}, (vf){0}, (vf){0}};
     int64_t b = 0;
     for (; b + 4 <= blocks; b += 4)
-        qdot_blocks(type, 4, w + (size_t)b * block_bytes[type], x + b * WF_QK, acc);
+        qdot_blocks(type, 4, X, w + (size_t)b * block_bytes[type], x + b * WF_QK, x_stride, acc);
     for (; b < blocks; b++)
-        qdot_blocks(type, 1, w + (size_t)b * block_bytes[type], x + b * WF_QK, acc);
-    return sum_vf((acc[0] + acc[1]) + (acc[2] + acc[3]));
+        qdot_blocks(type, 1, X, w + (size_t)b * block_bytes[type], x + b * WF_QK, x_stride, acc);
+    UNROLL for (int j = 0; j < X; j++)
+        out[j] = sum_vf(X == 1 ? (acc[0] + acc[1]) + (acc[2] + acc[3]) : acc[j]);
 }
 #define QDOT_FN(name, dequant_name, type)                                                                              \
-    TARGET static void name(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t blocks, float *out) \
+    TARGET static void name(const uint8_t *w, size_t row_bytes, int rows, const float *x, int64_t x_stride, int nx,    \
+                            int64_t blocks, float *out)                                                                \
     {                                                                                                                  \
-        for (int r = 0; r < rows; r++)                                                                                 \
-            out[r] = qdot_row(type, w + (size_t)r * row_bytes, x, blocks);                                             \
+        for (int r = 0; r < rows; r++, w += row_bytes, out += 4)                                                       \
+            switch (nx) {                                                                                              \
+            case 1: qdot_row(type, 1, w, x, x_stride, blocks, out); break;                                             \
+            case 2: qdot_row(type, 2, w, x, x_stride, blocks, out); break;                                             \
+            case 3: qdot_row(type, 3, w, x, x_stride, blocks, out); break;                                             \
+            default: qdot_row(type, 4, w, x, x_stride, blocks, out); break;                                            \
+            }                                                                                                          \
     }                                                                                                                  \
     TARGET static void dequant_name(const uint8_t *w, int64_t blocks, float *dst)                                      \
     {                                                                                                                  \
