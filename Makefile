@@ -5,6 +5,7 @@
 #   make bench           measurements and peers      make mutants        planted faults are all found
 #   make asan ubsan tsan the tests under sanitizers  make fuzz           fuzz targets, FUZZ_S seconds each
 #   make check           layering, exports, headers  make lint           WGSL through Tint
+#   make conformance DEVICE=SPEC                     that a device keeps the contract of hal.h
 #   make setup, build, install PREFIX=.., clean
 PRESET ?= release
 PROMPT ?= Once upon a time
@@ -16,7 +17,7 @@ PY = build/venv/bin/python3
 STORY = models/stories260k/stories260K.F32.gguf
 MODEL ?= $(STORY)
 
-.PHONY: run test test-long bench mutants asan ubsan tsan fuzz check lint setup build install clean
+.PHONY: run test test-long bench mutants asan ubsan tsan fuzz conformance check lint setup build install clean
 
 setup:
 	@sh tools/setup.sh
@@ -54,6 +55,9 @@ tsan:
 
 fuzz: setup
 	@python3 tools/run_fuzz.py --seconds $(FUZZ_S) --keep
+
+conformance: build
+	@WEFT_TEST_DEVICE=$(DEVICE) $(B)/test_hal_conformance
 
 mutants: build
 	@python3 tools/mutants.py

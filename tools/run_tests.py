@@ -88,8 +88,8 @@ def count_cmocka(out, err):
     passed, failed, skipped, reason = 0, [], [], ""
     for line in out.splitlines():
         mark = re.match(r"\[ *(RUN|OK|FAILED|ERROR|SKIPPED) *\] (.+)$", line)
-        if line.startswith("skip: "):
-            reason = line[6:].strip()
+        if line.lower().startswith(("skip: ", "skip ")):
+            reason = line[5:].strip()
         elif mark and mark.group(1) == "RUN":
             reason = ""
         elif mark and mark.group(1) == "OK":
