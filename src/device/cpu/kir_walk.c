@@ -12,9 +12,12 @@
  */
 #include "kir_exec.h"
 
-enum { MAX_OPS = 64 };
+enum {
+    MAX_OPS = 64,
+    PREFETCH_POINTS = 1 << 20 /* smaller inputs may lie in a cache already */
+};
 
-typedef enum op_kind { OP_VEC1, OP_VEC2, OP_VEC3, OP_STREAM, OP_FILL4, OP_FILL8, OP_IOTA, OP_STRIDED, OP_BLOCKS, OP_FOLD } op_kind;
+typedef enum op_kind { OP_VEC1, OP_VEC2, OP_VEC3, OP_STREAM, OP_FILL4, OP_FILL8, OP_IOTA, OP_STRIDED, OP_BLOCKS, OP_FOLD, OP_PREFETCH } op_kind;
 
 typedef struct walk_op {
     uint8_t kind;
@@ -354,6 +357,41 @@ static bool add_step(walk *w, const kx_step *s)
     }
 }
 
+/* The last walk over a row asks for the next row, so that memory is busy while this one is computed and
+ * written: the first stage's loads, one outer tile on. rms_norm 4096 x 4096 takes three quarters of the time. */
+static void add_prefetches(walk *w)
+{
+    kx_ctx *c = w->c;
+    const kx_run *x = c->x;
+    if (x->points < PREFETCH_POINTS || w->axis != x->q || x->outer.n == 0 || x->inner.n != 1)
+        return;
+    int first = 0, last = x->k->n_stages - 1; /* REDUCE or MAP stages: there is one, the walk is in it */
+    while (x->k->stages[first].kind == WF_KSTAGE_OUTER)
+        first++;
+    while (x->k->stages[last].kind == WF_KSTAGE_OUTER)
+        last--;
+    if (w->stage != last || !x->walk[first])
+        return;
+    int d = x->outer.n - 1, a = x->outer.axis[d];
+    if (c->coord[a] + x->outer.step[d] >= x->extent[a])
+        return;
+    for (int i = x->first[first][2]; i < x->first[first][3]; i++) {
+        const kx_step *s = &x->step[i];
+        const wf_kinstr *in = &x->k->instr[s->i];
+        if (s->kind != KX_LOAD || s->cls == KX_S || x->k->instr[in->a].op != WF_KOP_AFFINE || x->val[in->a].sc != 1)
+            continue;
+        kx_memory m = wf_kx_memory(c, in);
+        int64_t stride = x->statics[x->k->instr[in->a].slot + 1 + a] * x->outer.step[d];
+        int64_t base = c->base[in->a] + stride;
+        walk_op *op = stride && m.log2_bytes >= 0 && base >= 0 && base < m.limit ? new_op(w, OP_PREFETCH, false) : NULL;
+        if (!op)
+            continue;
+        op->a = m.ptr + (base << m.log2_bytes);
+        op->stride = (int64_t)1 << m.log2_bytes;
+        op->add_a = (ptrdiff_t)(w->step << m.log2_bytes);
+    }
+}
+
 /* ---- running it ---- */
 
 static void run_block(walk *w, int64_t n_cols)
@@ -371,6 +409,10 @@ static void run_block(walk *w, int64_t n_cols)
         case OP_IOTA: ops->iota((int32_t *)op->d, (int32_t)op->first, (int32_t)op->stride, n); break;
         case OP_STRIDED: op->strided(op->d, op->a, op->stride, n); break;
         case OP_BLOCKS: op->dequantise((float *)op->d, op->a, op->first, n); break;
+        case OP_PREFETCH:
+            for (int64_t at = 0; at < n * op->stride; at += 64)
+                __builtin_prefetch(op->a + at, 0, 2); /* to the second level: the first is full of this row */
+            break;
         case OP_FOLD: wf_kx_fold_block(&op->fold, op->a, n); break;
         }
         op->d += op->add_d;
@@ -400,6 +442,7 @@ bool wf_kx_walk(kx_ctx *c, int stage, int axis, int64_t step, int64_t end, int64
             return false;
     if (!add_folds(&w))
         return false;
+    add_prefetches(&w);
     for (int64_t b = 0; b < w.n_blocks; b++) {
         run_block(&w, b == w.n_blocks - 1 ? w.last_cols : c->cols);
         if (reduce)
