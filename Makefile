@@ -17,16 +17,21 @@ PY = build/venv/bin/python3
 STORY = models/stories260k/stories260K.F32.gguf
 MODEL ?= $(STORY)
 
-.PHONY: run test test-long bench mutants asan ubsan tsan fuzz conformance check lint setup build install clean
+.PHONY: run test test-long bench mutants asan ubsan tsan fuzz conformance check lint setup configure build program install clean
 
 setup:
 	@sh tools/setup.sh
 
-build: setup
+configure: setup
 	@cmake --preset $(PRESET) >build/cmake-$(PRESET).log 2>&1 || { cat build/cmake-$(PRESET).log; exit 1; }
+
+build: configure
 	@cmake --build --preset $(PRESET)
 
-run: build
+program: configure
+	@cmake --build --preset $(PRESET) --target weft-program
+
+run: program
 ifeq ($(MODEL),smollm2)
 	@python3 tools/fetch_smollm2.py build
 	@$(B)/weft run build/models/SmolLM2-135M-Instruct.Q4_1.gguf --device $(DEVICE) -p "$(PROMPT)" -n $(N)
