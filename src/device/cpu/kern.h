@@ -21,6 +21,7 @@ enum { WF_KERN_F32, WF_KERN_F16, WF_KERN_BF16, WF_KERN_F_COUNT }; /* equal to th
 typedef struct wf_kern_isa {
     const char *name;
     int mr, nr; /* tile of the matrix microkernel */
+    bool int8_products; /* integer products of many rows beat the f32 microkernel */
     /* c [mr, nr] (+)= a^T b with a [kc, mr] and b [kc, nr] packed */
     void (*micro)(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add);
     /* packing of `count` rows or columns to strips of `width`, dst[i / width * width * n + k * width + i % width], zeros

@@ -43,8 +43,8 @@ TARGET static inline void store_i8(int8_t *p, __m256i v)
 #define IDOT_VNNI _mm256_dpbusd_avx_epi32
 #include "kern_idot_x86.h"
 
-const wf_kern_isa wf_kern_isa_avx2 = SIMD_ROW("avx2", idot_q8_0_avx2, idot_q4_0_avx2, idot_q4_1_avx2);
-const wf_kern_isa wf_kern_isa_avx2_vnni = SIMD_ROW("avx2-vnni", idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
+const wf_kern_isa wf_kern_isa_avx2 = SIMD_ROW("avx2", false, idot_q8_0_avx2, idot_q4_0_avx2, idot_q4_1_avx2);
+const wf_kern_isa wf_kern_isa_avx2_vnni = SIMD_ROW("avx2-vnni", true, idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
 #else
 typedef int wf_kern_isa_avx2_absent;
 #endif

@@ -39,8 +39,8 @@ TARGET static inline void store_i8(int8_t *p, __m512i v) { _mm_storeu_si128((__m
 #define IDOT_VNNI _mm256_dpbusd_epi32
 #include "kern_idot_x86.h"
 
-const wf_kern_isa wf_kern_isa_avx512 = SIMD_ROW("avx512", idot_q8_0_bw, idot_q4_0_bw, idot_q4_1_bw);
-const wf_kern_isa wf_kern_isa_avx512_vnni = SIMD_ROW("avx512-vnni", idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
+const wf_kern_isa wf_kern_isa_avx512 = SIMD_ROW("avx512", false, idot_q8_0_bw, idot_q4_0_bw, idot_q4_1_bw);
+const wf_kern_isa wf_kern_isa_avx512_vnni = SIMD_ROW("avx512-vnni", true, idot_q8_0_vnni, idot_q4_0_vnni, idot_q4_1_vnni);
 #else
 typedef int wf_kern_isa_avx512_absent;
 #endif

@@ -77,4 +77,4 @@ IDOT_FN(idot_q8_0, WF_KERN_Q8_0)
 IDOT_FN(idot_q4_0, WF_KERN_Q4_0)
 IDOT_FN(idot_q4_1, WF_KERN_Q4_1)
 
-const wf_kern_isa wf_kern_isa_plain = SIMD_ROW("plain", idot_q8_0, idot_q4_0, idot_q4_1);
+const wf_kern_isa wf_kern_isa_plain = SIMD_ROW("plain", false, idot_q8_0, idot_q4_0, idot_q4_1);

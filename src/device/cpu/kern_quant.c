@@ -123,6 +123,18 @@ static weft_status run_vec(quant_job *t)
 }
 
 /* ---- more rows, f32 activations ---- */
+/* Elements k .. k+n-1 of a row, at most 64; with act_int8 the values that their i8 stand for. */
+static void x_values(const quant_job *t, const wf_kern_isa *isa, int64_t row, int64_t k, int64_t n, float *out)
+{
+    int8_t q[64];
+    float d[2], s[2];
+    wf_kern_gather(isa, t->x, t->x_dtype, x_row_at(t, row) + k * t->x_col, t->x_col, n, out);
+    if (!t->act_int8)
+        return;
+    isa->quantise(out, n / WF_QK, q, d, s);
+    for (int64_t i = 0; i < n; i++)
+        out[i] = d[i / WF_QK] * (float)q[i];
+}
 static void pack_x(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
                    int64_t kc, float *dst)
 {
@@ -136,7 +148,7 @@ static void pack_x(const void *user, const wf_kern_isa *isa, int64_t batch, int6
         for (int64_t k = 0; k < kc; k += BLOCK) {
             const int64_t n = WF_MIN(BLOCK, kc - k);
             for (int64_t i = 0; i < some; i++)
-                wf_kern_gather(isa, t->x, t->x_dtype, x_row_at(t, first + i) + (k0 + k) * t->x_col, t->x_col, n, rows + i * BLOCK);
+                x_values(t, isa, first + i, k0 + k, n, rows + i * BLOCK);
             isa->weave(rows, BLOCK, some, width, n, dst + k * width);
         }
     }
@@ -217,14 +229,17 @@ static weft_status run_int(quant_job *t)
     return wf_kern_done(run);
 }
 
+/* Many rows on a processor without fast products of bytes: the values of the i8 go through the packed product. */
+static bool is_integer(int64_t m) { return m <= 2 * VEC_ROWS || wf_kern_isa_get()->int8_products; }
+
 size_t wf_kern_quant_scratch(int64_t m, int64_t n, int64_t k, bool act_int8, int n_threads)
 {
     const size_t workers = (size_t)n_threads;
     if (m <= 0 || n <= 0 || k <= 0)
         return 0;
-    if (act_int8)
+    if (act_int8 && is_integer(m))
         return wf_align_up((uint64_t)(m * k), 64) + ((size_t)(2 * m * (k / WF_QK)) + (size_t)(k + VEC_ROWS * ROWS_MAX) * workers) * 4;
-    if (m <= VEC_ROWS)
+    if (!act_int8 && m <= VEC_ROWS)
         return ((size_t)(m * k) + workers * VEC_ROWS * ROWS_MAX) * 4;
     return wf_kern_gemm_scratch(1, m, n, k, n_threads);
 }
@@ -236,9 +251,9 @@ static weft_status run_quant(int type, const wf_cpu_run *run, const wf_cpu_kerne
     if (t.m == 0 || t.n == 0)
         return WEFT_OK;
     t.part_rows = WF_MIN(WF_PART_ROWS((int64_t)t.row_bytes), ROWS_MAX);
-    if (t.k > 0 && t.act_int8)
+    if (t.k > 0 && t.act_int8 && is_integer(t.m))
         return run_int(&t);
-    if (t.k > 0 && t.m <= VEC_ROWS)
+    if (t.k > 0 && !t.act_int8 && t.m <= VEC_ROWS)
         return run_vec(&t);
     const wf_kern_gemm g = {.batch = 1, .m = t.m, .n = t.n, .k = t.k, .pack_a = pack_x, .pack_b = pack_w, .user_a = &t, .user_b = &t,
                             .a_by_k = true, .b_by_k = true, .b_shared = true, .scratch_bind = t.scratch_bind};

@@ -549,9 +549,9 @@ TARGET static float max_row(const float *p, int64_t n, float start)
     return start;
 }
 
-#define SIMD_ROW(isa_name, dots0, dots1, dots2)                                     \
+#define SIMD_ROW(isa_name, is_int8, dots0, dots1, dots2)                                     \
     {                                                                              \
-        .name = isa_name, .mr = MR, .nr = NV * V, .micro = micro, .weave = weave,  \
+        .name = isa_name, .int8_products = is_int8, .mr = MR, .nr = NV * V, .micro = micro, .weave = weave,  \
         .lay = {lay_f32, lay_f16, lay_bf16},                                       \
         .widen = {widen_f32, widen_f16, widen_bf16},                               \
         .narrow = {narrow_f32, narrow_f16, narrow_bf16},                           \
