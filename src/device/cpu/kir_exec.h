@@ -5,8 +5,9 @@
  * operand stays in the first-level cache while the whole body runs over it.
  *
  *   kir_plan.c  once a program: lifetimes of values, block slots
- *   kir_bind.c  once a run: which axes make the tile, how each value varies over it (class), how often it
- *               changes (level), which loop computes it (step)
+ *   kir_tile.c  once a run: which axes make the tile
+ *   kir_bind.c  once a run: how each value varies over the tile (class), how often it changes (level), which
+ *               loop computes it (step)
  *   kir_step.c  once a tile: the steps
  *   kir_walk.c  a stage along one axis, where its steps allow: addresses once, then block after block
  *   kir_fold.c  accumulators
@@ -140,6 +141,11 @@ typedef struct kx_ctx {
 
 /* kir_plan.c */
 bool wf_kx_costly(const wf_cpu_kernel *k, int i);
+/* kir_tile.c */
+int32_t wf_kx_stride(const kx_run *x, int i, int axis); /* of an AFFINE or AXIS instruction */
+void wf_kx_choose(kx_run *x);
+void wf_kx_set_tile(kx_run *x, int p, int q, int64_t rows, int64_t cols);
+void wf_kx_layout(kx_run *x); /* spaces, sizes: after the tile is set */
 /* kir_bind.c */
 void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run);
 /* An epilogue: axes 1 and 2 make the tile, of at most these sizes. */
