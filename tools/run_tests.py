@@ -34,6 +34,7 @@ PLAN = [
     ("test_ops", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 900),
     ("test_graphs", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_async", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_plan_key", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 600),
 ]

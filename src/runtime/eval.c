@@ -115,7 +115,7 @@ static uint64_t *key_input(uint64_t *p, const wf_value *in)
     const wf_view *v = &in->view;
     uint64_t kind = STRIDED;
     if (is_row_major(v))
-        kind = v->offset == 0 && has_shape_of(v, in->node) ? WHOLE : ROW_MAJOR;
+        kind = has_shape_of(v, in->node) ? WHOLE : ROW_MAJOR; /* so many elements in order: the offset is 0 */
     *p++ = (uint64_t)(uint32_t)in->node->topo | (uint64_t)v->rank << 32 | kind << 40;
     if (kind == WHOLE)
         return p;
