@@ -3,6 +3,8 @@
  * Value numbering: Cocke and Schwartz 1970; a node is equal to an earlier one when op, dtype, shape,
  * attributes, inputs and views are.
  */
+#include <stdlib.h>
+
 #include "compile.h"
 
 typedef struct vn_table {
@@ -179,7 +181,7 @@ static weft_status straighten(wf_compile_state *s, const vn_table *vn, wf_cnode 
 
 /* On a device with work groups one group folds one row. A few long rows would leave the rest idle, so
  * the row is cut into equal parts, folded apart, and the parts folded in a second kernel. */
-enum { SPLIT_MAX_ROWS = 256, SPLIT_MIN_INNER = 32768, SPLIT_MIN_PARTS = 16, SPLIT_MAX_PARTS = 1024 };
+enum { SPLIT_MAX_ROWS = 256, SPLIT_MIN_INNER = 32768, SPLIT_MIN_PARTS = 16, SPLIT_ENOUGH_PARTS = 64, SPLIT_MAX_PARTS = 1024 };
 
 static int64_t parts_of(int64_t extent)
 {
@@ -189,25 +191,36 @@ static int64_t parts_of(int64_t extent)
     return 0;
 }
 
-/* The reduced axis to cut, -1: none. */
+/* The elements that a view touches are more bytes than one binding may have. */
+static bool passes_binding(const wf_compile_state *s, const wf_value *in, int32_t src)
+{
+    int64_t lo, hi;
+    return wf_view_extent(&in->view, &lo, &hi) &&
+           (uint64_t)(hi - lo + 1) * weft_dtype_block_bytes(s->g.nodes[src].dtype) > s->env->dev->caps.max_binding_bytes;
+}
+
+/* The reduced axis to cut, -1: none. Of those that give parts enough, the one with the longest stride: then
+ * a part is read in order, and an operand larger than a binding is cut into pieces of memory. */
 static int split_axis(const wf_compile_state *s, const wf_cnode *c, int64_t *parts)
 {
     const wf_view *v = &c->in[0].view;
     int64_t inner = 1;
     int best = -1;
-    if (!s->env->dev->caps.runs_wgsl || v->rank == WEFT_MAX_RANK || c->op == WF_OP_ARGMAX || c->op == WF_OP_ARGMIN)
+    if (!s->env->dev->caps.runs_wgsl || v->rank == WEFT_MAX_RANK || c->op == WF_OP_ARGMAX || c->op == WF_OP_ARGMIN || c->numel == 0)
         return -1;
     for (int d = 0; d < v->rank; d++) {
         if (!(c->attrs.reduce.axes >> d & 1))
             continue;
         inner *= v->shape[d];
         int64_t p = parts_of(v->shape[d]);
-        if (p && (best < 0 || p > *parts)) {
+        bool both_enough = p >= SPLIT_ENOUGH_PARTS && *parts >= SPLIT_ENOUGH_PARTS;
+        if (p && (best < 0 || (both_enough ? llabs(v->strides[d]) > llabs(v->strides[best]) : p > *parts))) {
             best = d;
             *parts = p;
         }
     }
-    return inner >= SPLIT_MIN_INNER && c->numel > 0 && c->numel <= SPLIT_MAX_ROWS ? best : -1;
+    bool is_long = inner >= SPLIT_MIN_INNER && c->numel <= SPLIT_MAX_ROWS;
+    return is_long || passes_binding(s, &c->in[0], c->src[0]) ? best : -1;
 }
 
 /* Put the folding of the parts before reduction `c` (which stays where it is in memory) and let `c` fold
