@@ -30,6 +30,7 @@ want libcmocka-dev sh -c 'printf "#include <stdarg.h>\n#include <stddef.h>\n#inc
 want libvulkan1 library libvulkan.so.1
 want mesa-vulkan-drivers sh -c 'ls /usr/share/vulkan/icd.d/lvp_icd*.json'
 want libdnnl2 library libdnnl.so.2
+want xz-utils xz --version
 want clang clang --version
 want libclang-rt-14-dev sh -c 'ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a'
 
