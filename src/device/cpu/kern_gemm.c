@@ -8,10 +8,9 @@
 #include "kern.h"
 
 enum {
-    KC = 256,
-    MC = 96,  /* rows of a small tile: a multiple of every mr */
-    NC = 256, /* columns of a small tile: a multiple of every nr */
-    TILES = 20,
+    KC = 384, /* at most; K is cut evenly, and at blocks of quantised weights (32) */
+    MC = 96,  /* rows of a tile: a multiple of every mr */
+    NC = 256, /* columns of a tile: a multiple of every nr */
     THIN_M = 256, THIN_N = 64,
     K_WHOLE = 8192, /* a longer K is cut into chunks of K_CHUNK, with the sums kept in memory between them */
     K_CHUNK = 4096
@@ -28,14 +27,18 @@ typedef struct gemm_plan {
     int64_t group;   /* batches a part */
     int64_t ks, chunks;
     int64_t ms, ns;  /* rows and columns of the panels */
-    int64_t mc, nc;  /* rows and columns of a tile */
     size_t a_bytes, b_bytes, c_bytes; /* shared panels; sums kept between chunks */
     size_t worker_bytes;
     size_t total;
 } gemm_plan;
 
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
-/* Panels are cut along K into blocks of KC, and a block into strips, so that a block is one stretch of memory: where
+static int64_t block_depth(int64_t k)
+{
+    const int64_t blocks = (k + KC - 1) / KC;
+    return blocks <= 1 ? KC : WF_MIN(KC, round_up((k + blocks - 1) / blocks, 32));
+}
+/* Panels are cut along K into blocks of depth kc, and a block into strips, so that a block is one stretch of memory: where
  * strip i (a row or column) of block kb, kc deep, lies in a panel of n rows or columns. */
 static int64_t strip_at(int64_t n, int width, int64_t kb, int64_t kc, int64_t i) { return round_up(n, width) * kb + i * kc; }
 
@@ -71,15 +74,8 @@ static gemm_plan plan_gemm(int64_t batch, int64_t m, int64_t n, int64_t k, int n
         p.ms = panel_extent(m, p.ks, MC, A_PANEL_BYTES);
         p.ns = panel_extent(n, p.ks, NC, B_PANEL_BYTES);
     }
-    /* Larger tiles read the panels less often; a panel needs enough of them for all threads. */
-    p.mc = MC;
-    p.nc = NC;
-    if (!p.small && p.ms * p.ns >= (int64_t)TILES * 2 * MC * NC)
-        p.mc *= 2;
-    if (!p.small && p.ms * p.ns >= (int64_t)TILES * 4 * MC * NC)
-        p.nc *= 2;
     const size_t a = (size_t)p.ms * (size_t)p.ks * 4, b = (size_t)p.ns * (size_t)p.ks * 4;
-    p.worker_bytes = (size_t)(p.mc * p.nc) * 4 + (p.small ? a + b : 0);
+    p.worker_bytes = (size_t)MC * NC * 4 + (p.small ? a + b : 0);
     if (!p.small) {
         p.a_bytes = a;
         p.b_bytes = b;
@@ -132,8 +128,9 @@ static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const 
 static void run_tile(const wf_kern_isa *isa, const float *a, const float *b, int64_t m, int64_t n, int64_t k, int64_t i0, int64_t rows, int64_t j0,
                      int64_t cols, float *c, int64_t ldc, bool add)
 {
-    for (int64_t kb = 0; kb < k; kb += KC) {
-        const int64_t kc = WF_MIN(KC, k - kb);
+    const int64_t depth = block_depth(k);
+    for (int64_t kb = 0; kb < k; kb += depth) {
+        const int64_t kc = WF_MIN(depth, k - kb);
         run_block(isa, kc, a + strip_at(m, isa->mr, kb, kc, i0), b + strip_at(n, isa->nr, kb, kc, j0), rows, cols, c, ldc, add || kb > 0);
     }
 }
@@ -146,8 +143,9 @@ static void small_matrix(const gemm_job *t, int64_t batch, float *tile, bool *b_
     const wf_kern_gemm *g = t->g;
     const wf_kern_isa *isa = t->isa;
     float *a = tile + MC * NC, *b = a + t->p.ms * t->p.ks;
-    for (int64_t kb = 0; kb < g->k; kb += KC) {
-        const int64_t kc = WF_MIN(KC, g->k - kb);
+    const int64_t depth = block_depth(g->k);
+    for (int64_t kb = 0; kb < g->k; kb += depth) {
+        const int64_t kc = WF_MIN(depth, g->k - kb);
         g->pack_a(g->user_a, isa, batch, 0, g->m, isa->mr, kb, kc, a + strip_at(g->m, isa->mr, kb, kc, 0));
         if (!g->b_shared || !*b_packed)
             g->pack_b(g->user_b, isa, batch, 0, g->n, isa->nr, kb, kc, b + strip_at(g->n, isa->nr, kb, kc, 0));
@@ -188,10 +186,10 @@ static void pack_part(void *user, int64_t index, int64_t count, int worker)
     const int64_t first = (is_a ? index : index - parts_a) * width * strips, end = WF_MIN(first + width * strips, n);
     /* Along the operand's rows: a strip in its whole depth, or strips side by side, KC deep. */
     const bool by_k = is_a ? g->a_by_k : g->b_by_k;
-    const int64_t step = by_k ? width : width * strips;
+    const int64_t step = by_k ? width : width * strips, depth = block_depth(t->k);
     for (int64_t i = first; i < end; i += step)
-        for (int64_t kb = 0; kb < t->k; kb += KC) {
-            const int64_t kc = WF_MIN(KC, t->k - kb), some = WF_MIN(step, end - i);
+        for (int64_t kb = 0; kb < t->k; kb += depth) {
+            const int64_t kc = WF_MIN(depth, t->k - kb), some = WF_MIN(step, end - i);
             if (is_a)
                 g->pack_a(g->user_a, t->isa, t->batch, t->m0 + i, some, width, t->k0 + kb, kc, t->a + strip_at(t->m, width, kb, kc, i));
             else
@@ -206,12 +204,12 @@ static void tile_part(void *user, int64_t index, int64_t count, int worker)
     const wf_kern_gemm *g = t->g;
     if (wf_kern_cancelled(t->d->run))
         return;
-    const int64_t mc = t->p.mc, nc = t->p.nc, tiles_m = (t->m + mc - 1) / mc;
-    const int64_t i = index % tiles_m * mc, j = index / tiles_m * nc;
-    const int64_t rows = WF_MIN(mc, t->m - i), cols = WF_MIN(nc, t->n - j);
+    const int64_t tiles_m = (t->m + MC - 1) / MC;
+    const int64_t i = index % tiles_m * MC, j = index / tiles_m * NC;
+    const int64_t rows = WF_MIN(MC, t->m - i), cols = WF_MIN(NC, t->n - j);
     const int64_t row = t->batch * g->m + t->m0 + i, col = t->n0 + j;
     float *c = worker_tile(t, worker);
-    int64_t ldc = nc;
+    int64_t ldc = NC;
     if (t->direct) {
         ldc = g->n;
         c = (float *)t->d->out + row * ldc + col;
@@ -235,8 +233,9 @@ static void thin_part(void *user, int64_t index, int64_t count, int worker)
         return;
     const int64_t j0 = index * t->p.cols, cols = WF_MIN(t->p.cols, g->n - j0), row = t->batch * g->m;
     float *b = worker_tile(t, worker), *c = b + KC * THIN_N;
-    for (int64_t kb = 0; kb < g->k; kb += KC) {
-        const int64_t kc = WF_MIN(KC, g->k - kb);
+    const int64_t depth = block_depth(g->k);
+    for (int64_t kb = 0; kb < g->k; kb += depth) {
+        const int64_t kc = WF_MIN(depth, g->k - kb);
         g->pack_b(g->user_b, isa, t->batch, j0, cols, isa->nr, kb, kc, b);
         run_block(isa, kc, t->a + strip_at(g->m, isa->mr, kb, kc, 0), b, g->m, cols, c, THIN_N, kb > 0);
     }
@@ -272,7 +271,7 @@ static void run_panels(gemm_job *t, int64_t *a_id, int64_t *b_id)
                               (t->pack_b ? pack_parts(t->n, t->isa->nr, STRIPS_B_PART) : 0);
         if (parts > 0)
             wf_pool_run(pool, pack_part, t, parts);
-        wf_pool_run(pool, tile_part, t, (t->m + t->p.mc - 1) / t->p.mc * ((t->n + t->p.nc - 1) / t->p.nc));
+        wf_pool_run(pool, tile_part, t, (t->m + MC - 1) / MC * ((t->n + NC - 1) / NC));
     }
 }
 
