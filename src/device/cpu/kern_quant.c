@@ -158,16 +158,20 @@ static void pack_w(const void *user, const wf_kern_isa *isa, int64_t batch, int6
 {
     (void)batch;
     const quant_job *t = user;
-    enum { BLOCKS = 2 };
+    enum { BLOCKS = 6 };
     float rows[WF_KERN_MAX_NR * BLOCKS * WF_QK];
     const int64_t b0 = k0 / WF_QK, n_blocks = kc / WF_QK; /* chunks of K are whole blocks */
     for (const int64_t end = first + count; first < end; first += width, dst += width * kc) {
         const int64_t some = WF_MIN(width, end - first);
         for (int64_t b = 0; b < n_blocks; b += BLOCKS) {
             const int64_t deep = WF_MIN(BLOCKS, n_blocks - b);
-            for (int64_t i = 0; i < some; i++)
-                isa->dequant[t->type](t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type], deep,
-                                      rows + i * BLOCKS * WF_QK);
+            for (int64_t i = 0; i < some; i++) {
+                const uint8_t *w = t->w + (size_t)(first + i) * t->row_bytes + (size_t)(b0 + b) * block_bytes[t->type];
+                /* The same blocks of the next panel: pieces of rows are too short for the processor to foresee. */
+                for (size_t at = 0; at < (size_t)deep * block_bytes[t->type]; at += 64)
+                    __builtin_prefetch(w + (size_t)n_blocks * block_bytes[t->type] + at);
+                isa->dequant[t->type](w, deep, rows + i * BLOCKS * WF_QK);
+            }
             isa->weave(rows, BLOCKS * WF_QK, some, width, deep * WF_QK, dst + b * WF_QK * width);
         }
     }
