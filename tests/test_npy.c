@@ -65,7 +65,7 @@ static void plain_types_round_trip_at_any_rank(void **state)
                 assert_int_equal(shape[i], shapes[k][i]);
             assert_memory_equal(data, bytes, (size_t)numel * weft_dtype_block_bytes(dtype));
             weft_npy_free(data);
-            size_t n;
+            size_t n = 0;
             char *whole = read_whole(path, &n);
             assert_int_equal((n - (size_t)numel * weft_dtype_block_bytes(dtype)) % 64, 0);
             free(whole);
@@ -234,7 +234,7 @@ static void every_cut_and_flip_gives_a_verdict(void **state)
     (void)state;
     static const int64_t shape[] = {3, 2};
     static const float data[6] = {1, 2, 3, 4, 5, 6};
-    size_t n;
+    size_t n = 0;
     assert_int_equal(weft_npy_write(path, WEFT_DTYPE_F32, 2, shape, data), WEFT_OK);
     char *whole = read_whole(path, &n);
     for (size_t cut = 0; cut < n; cut++)

@@ -149,7 +149,7 @@ weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, in
     bool planar = weft_dtype_is_quantised(dtype) && ctx->dev->caps.layout == WF_LAYOUT_PLANAR;
     int64_t n_blocks = numel / weft_dtype_block(dtype);
     uint64_t bytes = planar ? wf_quant_planar_bytes(dtype, n_blocks) : wf_align_up(size_bytes, 4);
-    wf_storage *s;
+    wf_storage *s = NULL;
     (void)row;
     WF_TRY(wf_storage_new(ctx, numel ? bytes : 0, planar ? WF_LAYOUT_PLANAR : WF_LAYOUT_PLAIN, &s));
     weft_status st = WEFT_OK;
