@@ -88,6 +88,14 @@ static void the_penalty_lowers_recent_ids_once(void **state)
     assert_int_equal(draw(&p, recent, 4, 0), 1);
 }
 
+static void the_penalty_lowers_negative_logits_too(void **state)
+{
+    (void)state;
+    const weft_sampling p = {.repeat_penalty = 2};
+    mdl_candidate c[2] = {{-1, 0}, {-1.5f, 1}};
+    assert_int_equal(mdl_sample(&p, c, 2, (int32_t[]){0}, 1, 0), 1); /* -2 against -1.5 */
+}
+
 static void candidates_suffice_for_an_exact_draw(void **state)
 {
     (void)state;
@@ -117,7 +125,7 @@ int main(void)
         cmocka_unit_test(temperature_zero_takes_the_largest),    cmocka_unit_test(draws_follow_the_softmax),
         cmocka_unit_test(a_draw_depends_on_seed_and_position_alone), cmocka_unit_test(filters_keep_what_they_should),
         cmocka_unit_test(the_penalty_lowers_recent_ids_once),    cmocka_unit_test(candidates_suffice_for_an_exact_draw),
-        cmocka_unit_test(nan_and_infinite_logits_give_an_id),
+        cmocka_unit_test(nan_and_infinite_logits_give_an_id),     cmocka_unit_test(the_penalty_lowers_negative_logits_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@
 
 typedef float vf __attribute__((vector_size(V * 4)));
 typedef int32_t vi __attribute__((vector_size(V * 4)));
+typedef uint32_t vu __attribute__((vector_size(V * 4))); /* for sums that may wrap */
 typedef float vf_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
 
 INLINE vf load_vf(const float *p) { return *(const vf_mem *)p; }
@@ -511,7 +512,7 @@ INLINE vf exp_vf(vf x)
     p = fma_vf(p, r, splat(1.6666665459e-1f));
     p = fma_vf(p, r, splat(5.0000001201e-1f));
     p = fma_vf(p, r * r, r) + 1.0f;
-    const vf scaled = (vf)((vi)p + ((vi)t << 23));
+    const vf scaled = (vf)((vu)p + ((vu)t << 23));
     const vf finite = select_vf((vi)(x < -87.0f), (vf){0}, scaled);
     return select_vf((vi)(x != x), x, finite);
 }
