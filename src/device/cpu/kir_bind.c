@@ -213,6 +213,7 @@ static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *
     x->statics = run->statics + static_base;
     x->n_axes = k->n_outer + k->n_inner;
     x->walk_cols = x->chunks = x->n_keep = 0;
+    x->lists_at = 0;
     memset(x->walk, 0, sizeof x->walk);
     memset(x->keep, 0, k->n_instr);
     memset(x->reuse, 0, k->n_instr);
@@ -322,6 +323,25 @@ static void choose_keeps(kx_run *x)
     x->ws_bytes += (size_t)x->n_keep * (size_t)x->inner.total * x->slot_bytes;
 }
 
+/* The walk of a row that computes longest: the last with a costly loop, else the last. */
+static int8_t longest_walk(const kx_run *x)
+{
+    int8_t found = -1;
+    bool costly = false;
+    for (int s = 0; s < x->k->n_stages; s++) {
+        const wf_kstage *st = &x->k->stages[s];
+        if (st->kind == WF_KSTAGE_OUTER || !x->walk[s])
+            continue;
+        bool here = false;
+        for (int i = st->first; i < st->first + st->count; i++)
+            here |= !x->dead[i] && !x->reuse[i] && x->val[i].cls != KX_S && wf_kx_costly(x->kernel, i);
+        if (here || !costly)
+            found = (int8_t)s;
+        costly |= here;
+    }
+    return found;
+}
+
 void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
 {
     bind_head(x, kernel, run, 0, 0);
@@ -331,6 +351,7 @@ void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
     choose_walks(x);
     x->chunks = count_chunks(x);
     choose_keeps(x);
+    x->longest = longest_walk(x);
 }
 
 void wf_kx_bind_tile(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run, uint32_t bind_base, uint32_t static_base,

@@ -10,7 +10,8 @@ enum {
     SERIAL_WORK = 32768,   /* instructions x elements below which threads cost more than they give */
     PARTS_PER_THREAD = 4,
     STACK_BYTES = 16384,   /* work space up to this lies on the stack */
-    CANCEL_EVERY = 64      /* tiles between looks at the cancel flag */
+    CANCEL_EVERY = 64,     /* tiles between looks at the cancel flag */
+    LIST_ROWS = 16         /* rows of a part from which lists are kept from row to row */
 };
 
 /* ---- walking tiles ---- */
@@ -53,6 +54,7 @@ static void start(kx_ctx *c, const kx_run *x, char *ws)
     c->stores = true;
     c->kept = true;
     c->in = NULL;
+    c->lists = NULL;
     memset(c->coord, 0, sizeof c->coord);
     wf_kx_dims(c);
     for (int s = 0; s < x->k->n_stages; s++)
@@ -132,17 +134,67 @@ static void run_outer_tile(kx_ctx *c)
     }
 }
 
+/* The stages of a row at c->coord: `row` of `rows` that are like it. False: its lists cannot be kept. */
+static bool run_row(kx_ctx *c, int64_t row, int64_t rows)
+{
+    const kx_run *x = c->x;
+    bool lists = true;
+    c->kept = true;
+    for (int s = 0; s < x->k->n_stages; s++) {
+        uint8_t kind = x->k->stages[s].kind;
+        wf_kx_steps(c, s, 1);
+        if (kind == WF_KSTAGE_OUTER)
+            continue;
+        if (kind == WF_KSTAGE_REDUCE)
+            wf_kx_acc_start(c, s);
+        if (row > 0) {
+            wf_kx_rows_next(c, s, row == rows - 1);
+        } else if (!lists || !c->kept || !wf_kx_rows_start(c, s, rows)) {
+            lists = false;
+            walk_inner(c, s, 0, x->inner.total);
+        }
+        if (kind == WF_KSTAGE_REDUCE)
+            wf_kx_acc_finish(c, s);
+    }
+    return lists;
+}
+
+/* Outer tiles at c->coord and behind it along the last outer axis, at most `most`; returns how many. */
+static int64_t run_rows(kx_ctx *c, int64_t most)
+{
+    const kx_run *x = c->x;
+    int axis = x->outer.axis[x->outer.n - 1];
+    int64_t step = x->outer.step[x->outer.n - 1];
+    int64_t rows = WF_MIN(most, (x->extent[axis] - c->coord[axis] + step - 1) / step);
+    for (int64_t r = 0; r < rows; r++) {
+        wf_kx_dims(c);
+        bool again = run_row(c, r, rows) && (r > 0 || wf_kx_rows_replay(c));
+        advance(c, &x->outer);
+        if (!again)
+            return r + 1;
+    }
+    return rows;
+}
+
 static void run_outer_range(const kx_run *x, char *ws, int64_t first, int64_t end)
 {
     kx_ctx c;
     start(&c, x, ws);
     seek(&c, &x->outer, first);
-    for (int64_t t = first; t < end; t++) {
-        if (t % CANCEL_EVERY == 0 && cancelled(x))
+    if (x->lists_at)
+        c.lists = (kx_walk *)(void *)(ws + x->lists_at);
+    for (int64_t t = first; t < end;) {
+        if (cancelled(x))
             break;
-        wf_kx_dims(&c);
-        run_outer_tile(&c);
-        advance(&c, &x->outer);
+        if (c.lists) {
+            t += run_rows(&c, WF_MIN(end - t, CANCEL_EVERY));
+            continue;
+        }
+        for (int64_t stop = WF_MIN(end, t + CANCEL_EVERY); t < stop; t++) {
+            wf_kx_dims(&c);
+            run_outer_tile(&c);
+            advance(&c, &x->outer);
+        }
     }
     finish();
 }
@@ -265,6 +317,8 @@ weft_status wf_cpu_kernel_run(const wf_cpu_kernel *kernel, const wf_cpu_run *run
     } else {
         job j = {.x = &x};
         int64_t parts = serial ? 1 : WF_MIN(x.outer.total, (int64_t)workers * PARTS_PER_THREAD);
+        if (x.outer.total >= parts * LIST_ROWS)
+            wf_kx_rows_place(&x);
         size_t bytes = parts == 1 ? x.ws_bytes : (size_t)workers * x.ws_bytes;
         _Alignas(64) char small[STACK_BYTES];
         j.ws = bytes <= sizeof small ? small : wf_alloc(bytes);

@@ -10,6 +10,7 @@
  *               loop computes it (step)
  *   kir_step.c  once a tile: the steps
  *   kir_walk.c  a stage along one axis, where its steps allow: addresses once, then block after block
+ *   kir_walk_run.c  running that
  *   kir_fold.c  accumulators
  *   kir_exec.c  the loops around them, and the threads
  *
@@ -24,7 +25,7 @@
 
 enum {
     KX_BLOCK = 1024,         /* elements of a tile: a few f32 blocks fit the first-level cache */
-    KX_BLOCK_ROW = 512,      /* columns of a tile of a row */
+    KX_BLOCK_ROW = 1024,    /* columns of a tile of a row */
     KX_BLOCK_ROW_BARE = 2048, /* the same where loads are folded as they are */
     KX_BLOCK_COLS = 2048,    /* columns of a tile that folds along its rows */
     KX_BLOCK_WALK = 128,     /* columns of a tile of a memory-bound elementwise kernel, */
@@ -109,9 +110,11 @@ typedef struct kx_run {
     int64_t position[KX_MAX_AXES]; /* row-major weight of an inner axis */
     int64_t block_elems, acc_elems;
     size_t slot_bytes, acc_bytes, ws_bytes;
+    size_t lists_at; /* in the work space: lists kept from row to row, 0: none */
     int64_t points; /* outer times inner */
     int64_t walk_cols; /* elementwise kernels that are walked: columns of an outer tile; 0: not */
     bool walk[WF_KIR_MAX_STAGES];
+    int8_t longest;    /* the walked row stage that computes longest, -1: none */
     int64_t chunks;    /* of a row, for threads; 0: rows are not cut */
     int n_keep;        /* values kept for a row: number + 1 in `keep` of the value, `reuse` of its twin */
     uint8_t keep[WF_KIR_MAX_INSTR], reuse[WF_KIR_MAX_INSTR];
@@ -121,6 +124,8 @@ typedef struct kx_run {
     kx_val val[WF_KIR_MAX_INSTR];
     kx_step step[WF_KIR_MAX_INSTR];
 } kx_run;
+
+typedef struct kx_walk kx_walk;
 
 /* One thread inside a run. */
 typedef struct kx_ctx {
@@ -133,6 +138,7 @@ typedef struct kx_ctx {
     const float *in; /* epilogue: the tile handed in, row stride in_ld */
     int64_t in_ld;
     int64_t folded_rows; /* since the last flush of column sums */
+    kx_walk *lists;      /* n_stages lists that move from row to row, NULL: none */
     bool kept;           /* the kept values of this row are there */
     int64_t base[WF_KIR_MAX_INSTR];
     void *at[WF_KIR_MAX_INSTR];
@@ -175,7 +181,15 @@ bool wf_kx_walk_fits(const kx_run *x, int stage);
 /* From the tile at c->coord along `axis` in steps up to coordinate `end`; `tile` is the number of the first
  * inner tile. False: nothing was done, the tiles need wf_kx_steps. */
 bool wf_kx_walk(kx_ctx *c, int stage, int axis, int64_t step, int64_t end, int64_t tile);
+/* kir_walk_run.c: whole rows one after another along the last outer axis keep their lists, which saves a tenth of a
+ * softmax of rows of 4096. */
+void wf_kx_rows_place(kx_run *x); /* sets lists_at where rows are of this kind */
+/* The stage of the row at c->coord, the first of `rows`; false: nothing was done. */
+bool wf_kx_rows_start(kx_ctx *c, int stage, int64_t rows);
+bool wf_kx_rows_replay(const kx_ctx *c); /* after all stages were started: may the next row follow? */
+void wf_kx_rows_next(kx_ctx *c, int stage, bool last);
 /* kir_fold.c */
+bool wf_kx_folds_columns(const kx_run *x); /* does a tile fold along its columns, each row to one number? */
 void wf_kx_acc_start(kx_ctx *c, int stage);
 void wf_kx_acc_fold(kx_ctx *c, int stage);
 void wf_kx_acc_folded(kx_ctx *c, int stage, int64_t rows);         /* counts rows; flushes now and then */

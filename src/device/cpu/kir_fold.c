@@ -23,17 +23,16 @@ static char *acc_at(const kx_ctx *c, int number, int part)
 
 static bool is_arg(uint8_t rop) { return rop == WF_KROP_ARGMAX || rop == WF_KROP_ARGMIN; }
 
-/* Does a tile fold along its columns (each row to one number)? */
-static bool folds_columns(const kx_run *x) { return (x->tile_class & ~x->outer_class & KX_Q) != 0 || x->tile_class == KX_S; }
+bool wf_kx_folds_columns(const kx_run *x) { return (x->tile_class & ~x->outer_class & KX_Q) != 0 || x->tile_class == KX_S; }
 
 static bool in_double(const kx_run *x, const wf_kacc *a)
 {
-    return a->type == WF_KTY_F32 && (a->rop == WF_KROP_SUM || a->rop == WF_KROP_PROD) && folds_columns(x);
+    return a->type == WF_KTY_F32 && (a->rop == WF_KROP_SUM || a->rop == WF_KROP_PROD) && wf_kx_folds_columns(x);
 }
 
 static bool has_flush(const kx_run *x, const wf_kacc *a)
 {
-    return a->type == WF_KTY_F32 && a->rop == WF_KROP_SUM && !folds_columns(x);
+    return a->type == WF_KTY_F32 && a->rop == WF_KROP_SUM && !wf_kx_folds_columns(x);
 }
 
 /* Elements of the accumulator in this tile. */
@@ -101,7 +100,7 @@ static void fold_arg(kx_ctx *c, const wf_kacc *a, char *value, int32_t *index, c
     int32_t pos = (int32_t)tile_position(c);
     bool rows_inner = (x->tile_class & ~x->outer_class & KX_P) != 0;
     int32_t row_step = rows_inner ? (int32_t)x->position[x->p] : 0;
-    if (!folds_columns(x)) {
+    if (!wf_kx_folds_columns(x)) {
         int64_t rows = rows_inner ? c->rows : 1;
         ops->arg_cols[which][a->type](value, index, v, rows, c->n[x->tile_class] / rows, pos, row_step);
         return;
@@ -133,7 +132,7 @@ static void fold_one(kx_ctx *c, const wf_kacc *a, int number)
         fold_arg(c, a, value, (int32_t *)extra, v, esize);
         return;
     }
-    if (!folds_columns(x)) {
+    if (!wf_kx_folds_columns(x)) {
         bool rows_inner = (x->tile_class & ~x->outer_class & KX_P) != 0;
         int64_t rows = rows_inner ? c->rows : 1;
         ops->fold_cols[a->rop][a->type](has_flush(x, a) ? extra : value, v, rows, c->n[x->tile_class] / rows);
@@ -178,8 +177,8 @@ void wf_kx_fold_of(kx_ctx *c, int stage, int acc, kx_fold *out)
     const wf_kacc *a = &x->k->stages[stage].acc[acc];
     const wf_vec_ops *ops = x->kernel->ops;
     int number = x->kernel->acc_first[stage] + acc, which = a->rop == WF_KROP_ARGMIN;
-    bool row = folds_columns(x);
-    memset(out, 0, sizeof *out);
+    bool row = wf_kx_folds_columns(x);
+    *out = (kx_fold){.value = NULL};
     out->value = acc_at(c, number, has_flush(x, a) ? 1 : 0);
     if (is_arg(a->rop)) {
         out->index = (int32_t *)acc_at(c, number, 1);

@@ -15,6 +15,7 @@ typedef void (*wf_vec2)(void *d, const void *a, const void *b, int64_t n);
 typedef void (*wf_vec3)(void *d, const void *a, const void *b, const void *c, int64_t n);
 /* Fold n elements into one accumulator. SUM and PROD of F32 accumulate in a double. */
 typedef void (*wf_fold_row)(void *acc, const void *v, int64_t n);
+typedef void (*wf_fold_dot)(void *acc, const void *a, const void *b, int64_t n);
 /* acc[c] = acc[c] op v[r][c] for rows x cols elements; acc has the type of v. */
 typedef void (*wf_fold_cols)(void *acc, const void *v, int64_t rows, int64_t cols);
 /* Extreme and its position: element i (of row r) stands at pos + i * step. */
@@ -29,6 +30,9 @@ typedef struct wf_vec_ops {
     wf_vec2 binary[WF_KOP_COUNT][WF_KTY_COUNT];    /* by the type of the operands */
     wf_vec2 vec_scalar[WF_KOP_COUNT];              /* F32: b is one element */
     wf_vec2 scalar_vec[WF_KOP_COUNT];              /* F32: a is one element */
+    wf_vec3 exp_shift;                             /* F32: exp(a - b), b is one element; n elements at c (or a) are
+                                                      asked for from memory on the way */
+    wf_fold_dot dot_row;                           /* F32: the sum of a * b, as SUM of their product */
     wf_vec3 fma[WF_KTY_COUNT];
     wf_vec3 select4, select8;                      /* by element size */
     wf_vec1 cast[WF_KTY_COUNT][WF_KTY_COUNT];      /* [from][to] */
@@ -36,6 +40,7 @@ typedef struct wf_vec_ops {
     wf_vec1 load[WEFT_DTYPE_COUNT];                /* contiguous storage to a block of the compute type */
     wf_vec1 store[WEFT_DTYPE_COUNT];               /* and back */
     void (*stream)(void *d, const void *a, size_t n_bytes); /* past the caches; d is 4-byte aligned */
+    wf_vec2 mul_stream;                            /* F32: a * b past the caches, b is one element */
     void (*fill4)(void *d, uint32_t v, int64_t n);
     void (*fill8)(void *d, uint64_t v, int64_t n);
     void (*iota)(int32_t *d, int32_t first, int32_t step, int64_t n);
