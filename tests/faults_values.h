@@ -2,6 +2,33 @@
  * types, alignment, rotary embedding, attention. Included by test_faults.c.
  */
 #ifndef FAULTS_VALUES_H
+/* Rows long enough for vector loops, of values whose exponentials are subnormal, zero, or of a NaN: a loop that
+ * runs twice for such blocks must not read what it wrote. */
+TEST(exponentials_beyond_the_normal_range)
+{
+    enum { ROWS = 40, COLS = 600 };
+    static float x[ROWS * COLS], got[ROWS * COLS];
+    for (int i = 0; i < ROWS * COLS; i++)
+        x[i] = i % COLS == 0 ? 0.0f : i % 7 == 0 ? -INFINITY : -(float)((i * 37) % 113);
+    x[5 * COLS + 77] = NAN;
+    weft_tensor *in = weft_cast(f32_of(DIMS(ROWS, COLS), x), WEFT_DTYPE_F16); /* all are exact */
+    read_ok(weft_cast(weft_log_softmax(in, -1), WEFT_DTYPE_F32), got, sizeof got);
+    for (int r = 0; r < ROWS; r++) {
+        double sum = 0;
+        for (int c = 0; c < COLS; c++)
+            sum += exp((double)x[r * COLS + c]);
+        for (int c = 0; c < COLS; c++) {
+            float want = (float)(x[r * COLS + c] - log(sum));
+            if (r == 5 ? !isnan(got[r * COLS + c]) : !near(got[r * COLS + c], want, 0.001f * fabsf(want) + 1e-4f))
+                fail_msg("log_softmax [%d, %d]: %g, not %g", r, c, (double)got[r * COLS + c], (double)want);
+        }
+    }
+    read_ok(weft_exp(weft_sub(f32_of(DIMS(ROWS, COLS), x), weft_scalar_f32(ctx, 3))), got, sizeof got);
+    for (int i = 0; i < ROWS * COLS; i++)
+        if (!near(got[i], (float)exp((double)x[i] - 3), (float)exp((double)x[i] - 3) * 1e-6f + 2e-38f))
+            fail_msg("exp(%g - 3): %g", (double)x[i], (double)got[i]);
+}
+
 #define FAULTS_VALUES_H
 
 /* ---- views ---- */
@@ -381,6 +408,7 @@ TEST(constants_in_kernels_keep_all_their_digits)
         cmocka_unit_test(wide_integers_keep_all_their_bits),                                                              \
         cmocka_unit_test(reading_as_another_dtype_converts_as_cast_does),                                                 \
         cmocka_unit_test(integers_divided_as_floats_are_exact_where_they_divide),                                         \
+        cmocka_unit_test(exponentials_beyond_the_normal_range),                                                            \
         cmocka_unit_test(functions_hold_at_the_ends_of_their_range), cmocka_unit_test(constants_in_kernels_keep_all_their_digits)
 
 #endif

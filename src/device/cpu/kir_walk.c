@@ -259,13 +259,35 @@ static bool made_last(const kx_walk *w, int i)
     return in_list(x, w->stage, i) && w->made[i] == w->n_ops - 1 && w->n_ops > 0 && x->kernel->info[i].uses == 1 && !x->keep[i];
 }
 
-/* An exp of a difference to a single value, made by the last op for nobody else: both in one loop. */
-static bool joins_exp(const kx_walk *w, const kx_step *s)
+/* Would step s write over what the last op reads? Its operands' blocks may be free from there on. */
+static bool writes_over(const kx_walk *w, const kx_step *s)
 {
-    const kx_run *x = w->c->x;
-    const wf_kinstr *in = &x->k->instr[s->i];
-    return in->op == WF_KOP_EXP && in->type == WF_KTY_F32 && made_last(w, in->a) &&
-           w->op[w->n_ops - 1].f2 == x->kernel->ops->vec_scalar[WF_KOP_SUB];
+    const walk_op *op = &w->op[w->n_ops - 1];
+    const char *d = wf_kx_slot(w->c, w->c->x->kernel->info[s->i].slot);
+    return d == op->a.at || d == op->b.at;
+}
+
+/* Two loops that are one where the last op makes value `first` for nobody else: exp(a - b) for a single b, and
+ * a * b + c, which saves a pass over a block in the first-level cache. Bits are those of two loops. */
+static bool join_loops(kx_walk *w, const kx_step *s, int first, walk_ptr other)
+{
+    const wf_vec_ops *ops = w->c->x->kernel->ops;
+    const wf_kinstr *in = &w->c->x->k->instr[s->i];
+    if (in->type != WF_KTY_F32 || s->cls == KX_S || s->expand || !made_last(w, first) || writes_over(w, s))
+        return false;
+    walk_op *op = &w->op[w->n_ops - 1];
+    if (op->single || op->kind != OP_VEC2)
+        return false;
+    if (in->op == WF_KOP_EXP && op->f2 == ops->vec_scalar[WF_KOP_SUB])
+        op->f3 = ops->exp_shift, op->c = op->a;
+    else if (in->op == WF_KOP_ADD && s->f2 == ops->binary[WF_KOP_ADD][WF_KTY_F32] && op->f2 == ops->binary[WF_KOP_MUL][WF_KTY_F32])
+        op->f3 = ops->mul_add, op->c = other;
+    else
+        return false;
+    op->kind = OP_VEC3;
+    make_here(w, op, s);
+    w->made[s->i] = w->made[first];
+    return true;
 }
 
 static bool add_loop(kx_walk *w, const kx_step *s)
@@ -278,15 +300,8 @@ static bool add_loop(kx_walk *w, const kx_step *s)
     for (int o = 0; o < n; o++)
         if (!add_operand(w, s->expand >> o & 1, o, operand[o], &from[o]))
             return false;
-    if (joins_exp(w, s)) {
-        walk_op *op = &w->op[w->made[in->a]];
-        op->kind = OP_VEC3;
-        op->f3 = c->x->kernel->ops->exp_shift;
-        op->c = op->a;
-        make_here(w, op, s);
-        w->made[s->i] = w->made[in->a];
+    if (join_loops(w, s, in->a, from[1]) || (n == 2 && join_loops(w, s, in->b, from[0])))
         return true;
-    }
     w->made[s->i] = (int16_t)w->n_ops;
     walk_op *op = new_op(w, n == 1 ? OP_VEC1 : n == 2 ? OP_VEC2 : OP_VEC3, s->cls == KX_S);
     if (!op)

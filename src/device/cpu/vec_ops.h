@@ -32,6 +32,7 @@ typedef struct wf_vec_ops {
     wf_vec2 scalar_vec[WF_KOP_COUNT];              /* F32: a is one element */
     wf_vec3 exp_shift;                             /* F32: exp(a - b), b is one element; n elements at c (or a) are
                                                       asked for from memory on the way */
+    wf_vec3 mul_add;                               /* F32: a * b + c, rounded twice */
     wf_fold_dot dot_row;                           /* F32: the sum of a * b, as SUM of their product */
     wf_vec3 fma[WF_KTY_COUNT];
     wf_vec3 select4, select8;                      /* by element size */
