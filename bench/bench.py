@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--out", default="")
     parser.add_argument("--peers", default=os.path.join(ROOT, "build", "peers"))
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--quick", action="store_true", help="limits and rows only, no peers")
     args = parser.parse_args()
     os.makedirs(args.peers, exist_ok=True)

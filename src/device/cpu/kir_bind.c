@@ -236,7 +236,8 @@ static void choose_walks(kx_run *x)
             return;
         x->walk[0] = true;
         x->tile_cols = KX_BLOCK_WALK;
-        int64_t parts = (x->extent[x->q] + KX_WALK_COLS - 1) / KX_WALK_COLS;
+        int64_t most = WF_MIN(WF_MAX(x->extent[x->q] / KX_WALK_PARTS, KX_WALK_COLS_MIN), KX_WALK_COLS_MAX);
+        int64_t parts = (x->extent[x->q] + most - 1) / most;
         x->walk_cols = (int64_t)wf_align_up((uint64_t)((x->extent[x->q] + parts - 1) / parts), KX_BLOCK_WALK);
         wf_kx_layout(x);
         return;

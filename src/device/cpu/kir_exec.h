@@ -29,7 +29,9 @@ enum {
     KX_BLOCK_ROW_BARE = 2048, /* the same where loads are folded as they are */
     KX_BLOCK_COLS = 2048,    /* columns of a tile that folds along its rows */
     KX_BLOCK_WALK = 128,     /* columns of a tile of a memory-bound elementwise kernel, */
-    KX_WALK_COLS = 4096,     /* and how many are walked together */
+    KX_WALK_COLS_MIN = 4096, /* and how many are walked together: making the list costs as much as 400 elements, */
+    KX_WALK_COLS_MAX = 65536,
+    KX_WALK_PARTS = 64,      /* but threads want parts */
     KX_KEEP_BYTES = 128 << 10, /* of a row's values that a later stage uses again: a part of the second-level cache */
     KX_MAX_AXES = WF_KIR_MAX_AXES,
     KX_PAGE = 4096,       /* slots of whole pages get */

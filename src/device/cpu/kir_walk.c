@@ -314,6 +314,18 @@ static bool add_loop(kx_walk *w, const kx_step *s)
     return true;
 }
 
+/* The loop of the last op, made by `in`, that writes past the caches; NULL: there is none. */
+static wf_vec2 streaming(const kx_walk *w, const wf_kinstr *in)
+{
+    const wf_vec_ops *ops = w->c->x->kernel->ops;
+    const walk_op *op = &w->op[w->n_ops - 1];
+    if (in->type != WF_KTY_F32 || op->kind != OP_VEC2 || op->single)
+        return NULL;
+    return op->f2 == ops->binary[in->op][WF_KTY_F32] ? ops->binary_stream[in->op]
+           : op->f2 == ops->vec_scalar[in->op]       ? ops->scalar_stream[in->op]
+                                                     : NULL;
+}
+
 static bool add_store(kx_walk *w, const kx_step *s)
 {
     kx_ctx *c = w->c;
@@ -331,8 +343,9 @@ static bool add_store(kx_walk *w, const kx_step *s)
         w->op[made].d = to; /* the loop that makes the value writes it where it belongs */
         return true;
     }
-    if (s->nt && !s->expand && made_last(w, in->b) && w->op[made].f2 == x->kernel->ops->vec_scalar[WF_KOP_MUL]) {
-        w->op[made].f2 = x->kernel->ops->mul_stream;
+    wf_vec2 stream2 = s->nt && !s->expand && made_last(w, in->b) ? streaming(w, &x->k->instr[in->b]) : NULL;
+    if (stream2) {
+        w->op[made].f2 = stream2;
         w->op[made].d = to;
         return true;
     }

@@ -41,7 +41,8 @@ typedef struct wf_vec_ops {
     wf_vec1 load[WEFT_DTYPE_COUNT];                /* contiguous storage to a block of the compute type */
     wf_vec1 store[WEFT_DTYPE_COUNT];               /* and back */
     void (*stream)(void *d, const void *a, size_t n_bytes); /* past the caches; d is 4-byte aligned */
-    wf_vec2 mul_stream;                            /* F32: a * b past the caches, b is one element */
+    /* F32: like binary and vec_scalar, past the caches; not for every operation */
+    wf_vec2 binary_stream[WF_KOP_COUNT], scalar_stream[WF_KOP_COUNT];
     void (*fill4)(void *d, uint32_t v, int64_t n);
     void (*fill8)(void *d, uint64_t v, int64_t n);
     void (*iota)(int32_t *d, int32_t first, int32_t step, int64_t n);
