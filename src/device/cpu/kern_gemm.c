@@ -108,9 +108,13 @@ static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const 
 {
     const int mr = isa->mr, nr = isa->nr;
     float edge[WF_KERN_MAX_MR * WF_KERN_MAX_NR];
+    const int64_t calls = (rows + mr - 1) / mr, share = round_up((kc * nr + calls - 1) / calls, 16);
     for (int64_t j = 0; j < cols; j += nr, b += kc * nr) {
-        const float *ap = a;
+        const float *ap = a, *next = b + kc * nr; /* the strip behind, asked for bit by bit: its first use would wait */
         for (int64_t i = 0; i < rows; i += mr, ap += kc * mr) {
+            for (int64_t x = 0; x < share && j + nr < cols; x += 16)
+                __builtin_prefetch(next + x, 0, 2);
+            next += share;
             float *cp = c + i * ldc + j;
             if (i + mr <= rows && j + nr <= cols) {
                 isa->micro(kc, ap, b, cp, ldc, add);
