@@ -2,9 +2,20 @@
 #ifndef WEFT_WEFT_H
 #define WEFT_WEFT_H
 
+#include "weft/apply.h"
 #include "weft/device.h"
 #include "weft/dtype.h"
 #include "weft/ops.h"
+#include "weft/ops_pointwise.h"
+#include "weft/ops_creation.h"
+#include "weft/ops_random.h"
+#include "weft/ops_shape.h"
+#include "weft/ops_indexing.h"
+#include "weft/ops_reduction.h"
+#include "weft/ops_networks.h"
+#include "weft/ops_convolution.h"
+#include "weft/ops_algebra.h"
+#include "weft/ops_quantised.h"
 #include "weft/quantize.h"
 #include "weft/stats.h"
 #include "weft/status.h"

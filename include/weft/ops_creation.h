@@ -1,0 +1,14 @@
+/* weft/ops_creation.h - see weft/ops.h for what all operations share. */
+#ifndef WEFT_OPS_CREATION_H
+#define WEFT_OPS_CREATION_H
+
+#include "weft/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

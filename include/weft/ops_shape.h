@@ -1,0 +1,14 @@
+/* weft/ops_shape.h - see weft/ops.h for what all operations share. */
+#ifndef WEFT_OPS_SHAPE_H
+#define WEFT_OPS_SHAPE_H
+
+#include "weft/ops.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

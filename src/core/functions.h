@@ -1,0 +1,37 @@
+/* functions.h - a call by name, between weft_apply and the rows of functions.def. */
+#ifndef WF_FUNCTIONS_H
+#define WF_FUNCTIONS_H
+
+#include "node.h"
+#include "weft/apply.h"
+
+#define WF_SLOT_INTS 8
+
+typedef struct wf_slot {
+    bool given, none;
+    weft_tensor *t;
+    const weft_attr *number; /* in place of a tensor */
+    int64_t i;
+    double f;
+    const char *s;
+    const int64_t *ints;
+    int n;
+    int64_t room[WF_SLOT_INTS];
+} wf_slot;
+
+typedef struct wf_call {
+    weft_ctx *ctx;
+    const weft_op_info *op;
+    wf_slot slot[WEFT_MAX_PARAMS];
+    weft_tensor *const *list;
+    int n_list;
+    weft_outputs *out;
+} wf_call;
+
+/* A rank-0 tensor of a number, of a dtype that does not narrow the tensor it meets (NULL: none). */
+weft_tensor *wf_call_number(const wf_call *c, const weft_tensor *beside, double value, bool is_int);
+
+/* An axis as builders take it: one beyond int is beyond every rank too. */
+static inline int wf_call_axis(int64_t v) { return v > 1000 ? 1000 : v < -1000 ? -1000 : (int)v; }
+
+#endif

@@ -1,0 +1,81 @@
+/* functions_calls.h - the words of the CALL column of functions.def, and what needs more than a word. Part of apply.c. */
+#ifndef WF_FUNCTIONS_CALLS_H
+#define WF_FUNCTIONS_CALLS_H
+
+#include "functions.h"
+#include "weft/ops.h"
+
+#define T(k) (c->slot[k].t)
+#define I(k) (c->slot[k].i)
+#define F(k) (c->slot[k].f)
+#define B(k) (c->slot[k].i != 0)
+#define S(k) (c->slot[k].s)
+#define D(k) ((weft_dtype)c->slot[k].i)
+#define V(k) (c->slot[k].ints)
+#define N(k) (c->slot[k].n)
+#define HAS(k) (c->slot[k].given)
+#define AXIS(k) wf_call_axis(c->slot[k].i)
+#define CTX (c->ctx)
+#define LIST (c->list)
+#define N_LIST (c->n_list)
+#define OUT (c->out->tensor)
+#define ROOM WEFT_MAX_OUTPUTS
+#define ONE(tensor) (OUT[0] = (tensor), c->out->n = 1, (void)0)
+#define MANY(count) (c->out->n = (count), (void)0)
+
+static weft_tensor *number(const wf_call *c, const weft_tensor *beside, double v) { return wf_call_number(c, beside, v, false); }
+
+/* The axes of parameter 1: None is all of them. */
+typedef weft_tensor *reduction(weft_tensor *, const int *, int, bool);
+static weft_tensor *reduce(const wf_call *c, reduction *f)
+{
+    int axes[WEFT_MAX_RANK + 1];
+    int n = WF_MIN(N(1), WEFT_MAX_RANK + 1); /* more than the rank repeat one, which the builder refuses */
+    for (int i = 0; i < n; i++)
+        axes[i] = wf_call_axis(V(1)[i]);
+    return f(T(0), HAS(1) && n > 0 ? axes : NULL, n, B(2));
+}
+
+static weft_tensor *reduce_one(const wf_call *c, reduction *f)
+{
+    int axis = AXIS(1);
+    return f(T(0), HAS(1) ? &axis : NULL, HAS(1) ? 1 : 0, B(2));
+}
+
+static weft_tensor *gelu(const wf_call *c)
+{
+    if (strcmp(S(1), "tanh") == 0)
+        return weft_gelu_tanh(T(0));
+    if (strcmp(S(1), "none") == 0)
+        return weft_gelu(T(0));
+    return wf_tensor_error(CTX, WEFT_E_VALUE, "gelu: approximate is \"%.20s\", not none or tanh", S(1));
+}
+
+static weft_tensor *permute(const wf_call *c)
+{
+    int axes[WEFT_MAX_RANK];
+    if (N(1) != weft_tensor_rank(T(0)))
+        return wf_tensor_error(CTX, WEFT_E_SHAPE, "permute: %d axes for a tensor of rank %d", N(1), weft_tensor_rank(T(0)));
+    for (int i = 0; i < N(1); i++)
+        axes[i] = wf_call_axis(V(1)[i]);
+    return weft_permute(T(0), axes);
+}
+
+static int topk(const wf_call *c)
+{
+    OUT[1] = weft_topk(T(0), I(1), &OUT[0]);
+    return 2;
+}
+
+#include "functions_calls_pointwise.h"
+#include "functions_calls_creation.h"
+#include "functions_calls_random.h"
+#include "functions_calls_shape.h"
+#include "functions_calls_indexing.h"
+#include "functions_calls_reduction.h"
+#include "functions_calls_networks.h"
+#include "functions_calls_convolution.h"
+#include "functions_calls_algebra.h"
+#include "functions_calls_quantised.h"
+
+#endif

@@ -1,0 +1,142 @@
+/* test_apply.c - the table of operations and the generic builder: signatures parse, defaults and numbers work as
+ * written, wrong calls say what is wrong.
+ */
+#include <string.h>
+
+#include "device_context.h"
+
+static weft_ctx *ctx;
+static int open_ctx(void **state)
+{
+    (void)state;
+    return (ctx = open_test_ctx()) ? 0 : -1;
+}
+static int close_ctx(void **state)
+{
+    (void)state;
+    weft_ctx_close(ctx);
+    return 0;
+}
+
+static weft_tensor *vec(float a, float b, float c)
+{
+    return weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){3}, (float[]){a, b, c});
+}
+
+static void expect(weft_tensor *t, int n, const float *want)
+{
+    float got[64];
+    assert_int_equal(weft_tensor_numel(t), n);
+    if (weft_read_as(t, WEFT_DTYPE_F32, got, (size_t)n * 4) != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    for (int i = 0; i < n; i++)
+        assert_float_equal(got[i], want[i], 1e-6f);
+}
+
+static void every_signature_parses_and_names_are_unique(void **state)
+{
+    (void)state;
+    assert_true(weft_op_count() > 50);
+    for (int i = 0; i < weft_op_count(); i++) {
+        const weft_op_info *op = weft_op_at(i);
+        if (strcmp(op->signature, "") != 0)
+            assert_true(op->n_params > 0);
+        int commas = 1;
+        for (int depth = 0, j = 0; op->signature[j]; j++) {
+            depth += op->signature[j] == '[' ? 1 : op->signature[j] == ']' ? -1 : 0;
+            commas += op->signature[j] == ',' && depth == 0;
+        }
+        assert_int_equal(op->n_params, op->signature[0] ? commas : 0);
+        for (int p = 0; p < op->n_params; p++)
+            assert_true(strlen(op->params[p].name) > 0 && strlen(op->params[p].name) < 23 && strlen(op->params[p].preset) < 23);
+        assert_ptr_equal(weft_op_find(op->name), op);
+        assert_true(op->section[0] && op->bound[0] && op->doc[0]);
+    }
+    assert_null(weft_op_find("no_such_operation"));
+    assert_null(weft_op_at(-1));
+    assert_null(weft_op_at(weft_op_count()));
+}
+
+static void defaults_names_and_positions(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_outputs out;
+    weft_tensor *in[2] = {vec(1, 2, 3), vec(10, 20, 30)};
+    assert_int_equal(weft_apply(ctx, "add", in, 2, NULL, &out), WEFT_OK);
+    assert_int_equal(out.n, 1);
+    expect(out.tensor[0], 3, (float[]){11, 22, 33});
+    weft_attr alpha = {.name = "alpha", .kind = WEFT_ATTR_INT, .i = 2};
+    assert_int_equal(weft_apply(ctx, "add", in, 2, &(weft_attrs){&alpha, 1}, &out), WEFT_OK);
+    expect(out.tensor[0], 3, (float[]){21, 42, 63});
+    weft_attr dim = {.position = 1, .kind = WEFT_ATTR_INT, .i = -1};
+    assert_int_equal(weft_apply(ctx, "sum", in, 1, &(weft_attrs){&dim, 1}, &out), WEFT_OK);
+    expect(out.tensor[0], 1, (float[]){6});
+    assert_int_equal(weft_apply(NULL, "topk", in, 1, &(weft_attrs){&(weft_attr){.name = "k", .kind = WEFT_ATTR_INT, .i = 2}, 1}, &out), WEFT_OK);
+    assert_int_equal(out.n, 2);
+    expect(out.tensor[0], 2, (float[]){3, 2});
+    expect(out.tensor[1], 2, (float[]){2, 1});
+    assert_int_equal(weft_apply(ctx, "cat", in, 2, NULL, &out), WEFT_OK);
+    expect(out.tensor[0], 6, (float[]){1, 2, 3, 10, 20, 30});
+    weft_scope_end(scope);
+}
+
+static void a_number_stands_for_a_tensor(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_outputs out;
+    weft_tensor *x = vec(1, 2, 3), *i = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){1, 2});
+    weft_attr other = {.name = "other", .kind = WEFT_ATTR_FLOAT, .f = 0.5};
+    assert_int_equal(weft_apply(ctx, "mul", &x, 1, &(weft_attrs){&other, 1}, &out), WEFT_OK);
+    expect(out.tensor[0], 3, (float[]){0.5f, 1, 1.5f});
+    weft_attr input = {.name = "input", .kind = WEFT_ATTR_INT, .i = 1};
+    assert_int_equal(weft_apply(ctx, "sub", &x, 1, &(weft_attrs){&input, 1}, &out), WEFT_OK);
+    expect(out.tensor[0], 3, (float[]){0, -1, -2});
+    weft_attr two = {.name = "other", .kind = WEFT_ATTR_INT, .i = 2};
+    assert_int_equal(weft_apply(ctx, "mul", &i, 1, &(weft_attrs){&two, 1}, &out), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(out.tensor[0]), WEFT_DTYPE_I32);
+    assert_int_equal(weft_apply(ctx, "mul", &i, 1, &(weft_attrs){&other, 1}, &out), WEFT_OK);
+    assert_int_equal(weft_tensor_dtype(out.tensor[0]), WEFT_DTYPE_F32);
+    weft_scope_end(scope);
+}
+
+static void fails(weft_status want, const char *part, weft_status got)
+{
+    assert_int_equal(got, want);
+    if (!strstr(weft_error_message(), part))
+        fail_msg("\"%s\" does not say \"%s\"", weft_error_message(), part);
+}
+
+static void wrong_calls_say_what_is_wrong(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_outputs out;
+    weft_tensor *in[3] = {vec(1, 2, 3), vec(1, 2, 3), vec(1, 2, 3)};
+    weft_attr a = {.name = "dmi", .kind = WEFT_ATTR_INT};
+    fails(WEFT_E_VALUE, "nearest name is softmax", weft_apply(ctx, "softmx", in, 1, NULL, &out));
+    fails(WEFT_E_VALUE, "no parameter dmi: softmax(Tensor input, int dim=-1)", weft_apply(ctx, "softmax", in, 1, &(weft_attrs){&a, 1}, &out));
+    a.name = "dim", a.kind = WEFT_ATTR_FLOAT;
+    fails(WEFT_E_DTYPE, "dim takes an integer, not a float", weft_apply(ctx, "softmax", in, 1, &(weft_attrs){&a, 1}, &out));
+    fails(WEFT_E_VALUE, "3 inputs, of which it takes 2", weft_apply(ctx, "add", in, 3, NULL, &out));
+    fails(WEFT_E_VALUE, "other is missing", weft_apply(ctx, "add", in, 1, NULL, &out));
+    fails(WEFT_E_VALUE, "k is missing", weft_apply(ctx, "topk", in, 1, NULL, &out));
+    fails(WEFT_E_VALUE, "is missing", weft_apply(ctx, NULL, in, 1, NULL, &out));
+    a = (weft_attr){.position = 7, .kind = WEFT_ATTR_INT};
+    fails(WEFT_E_VALUE, "no parameter at that position", weft_apply(ctx, "softmax", in, 1, &(weft_attrs){&a, 1}, &out));
+    weft_attr twice[2] = {{.name = "dim", .kind = WEFT_ATTR_INT}, {.position = 1, .kind = WEFT_ATTR_INT}};
+    fails(WEFT_E_VALUE, "dim is given twice", weft_apply(ctx, "softmax", in, 1, &(weft_attrs){twice, 2}, &out));
+    in[1] = NULL;
+    fails(WEFT_E_CONTEXT, "other is NULL", weft_apply(ctx, "add", in, 2, NULL, &out));
+    weft_scope_end(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_signature_parses_and_names_are_unique), cmocka_unit_test(defaults_names_and_positions),
+        cmocka_unit_test(a_number_stands_for_a_tensor), cmocka_unit_test(wrong_calls_say_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, open_ctx, close_ctx);
+}
