@@ -31,6 +31,7 @@ typedef struct weft_param_info {
     char preset[24];    /* the default as written: "0", "1e-05", "False", "None", "mean", "[1, 1]" */
 } weft_param_info;
 
+/* Parameters of an operation, at most. */
 #define WEFT_MAX_PARAMS 16
 
 /* An operation. Texts are static. */
@@ -64,13 +65,16 @@ typedef struct weft_attr {
     int n_ints;
 } weft_attr;
 
+/* The attributes of a call. */
 typedef struct weft_attrs {
     const weft_attr *list;
     int n;
 } weft_attrs;
 
+/* Results of a call, at most. */
 #define WEFT_MAX_OUTPUTS 256
 
+/* The results of a call. */
 typedef struct weft_outputs {
     weft_tensor *tensor[WEFT_MAX_OUTPUTS]; /* of the current scope, as the results of any builder */
     int n;
