@@ -90,6 +90,27 @@ typedef struct weft_outputs {
 WEFT_API weft_status weft_apply(weft_ctx *ctx, const char *name, weft_tensor *const *inputs, int n, const weft_attrs *attributes,
                                 weft_outputs *outputs);
 
+/* A tensor that is not there yet. */
+typedef struct weft_operand {
+    weft_dtype dtype;
+    int rank;
+    const int64_t *shape;
+} weft_operand;
+
+/* Where an operation would run. */
+typedef struct weft_support {
+    bool native;      /* wholly on the context's own device */
+    char reason[160]; /* the first part that would run on the CPU and why; "" when native */
+} weft_support;
+
+/* Would operation `name` on contiguous operands of these dtypes and shapes run on the context's device? The compiler
+ * itself is asked; nothing runs. On the CPU every operation that is accepted is native.
+ *   attributes  as for weft_apply
+ * Errors: those of weft_apply and of the operation itself, such as WEFT_E_SHAPE; WEFT_E_VALUE for out NULL;
+ * WEFT_E_UNSUPPORTED when nothing could run it. */
+WEFT_API weft_status weft_device_supports(weft_ctx *ctx, const char *name, const weft_operand *operands, int n, const weft_attrs *attributes,
+                                          weft_support *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -107,6 +107,8 @@ typedef struct wf_plan {
     wf_arena arena;             /* everything above lives here */
 } wf_plan;
 
+#define WF_WHY_BYTES 160
+
 typedef struct wf_compile_env {
     wf_device *dev;
     wf_programs *programs;
@@ -115,6 +117,7 @@ typedef struct wf_compile_env {
     void *user;
     bool fallback_is_error;     /* WEFT_FALLBACK=error */
     bool no_fuse;               /* WEFT_FUSE=0 */
+    char *why;                  /* WF_WHY_BYTES, receives why the first kernel went to the host; NULL: not asked */
 } wf_compile_env;
 
 /* `order`: the nodes of the evaluation, producers first, each with node->topo = its index; nodes with a

@@ -48,6 +48,8 @@ weft_status wf_lower_use_host(wf_lowering *l, const char *what, const char *why)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: %s", what, why);
     if (l->s->env->fallback_is_error)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s has no row on this device (%s) and WEFT_FALLBACK=error", what, why);
+    if (l->s->env->why && !l->s->env->why[0])
+        snprintf(l->s->env->why, WF_WHY_BYTES, "%s: %s", what, why);
     WF_TRY(l->s->env->host(l->s->env->user, &l->dev, &l->programs));
     l->host = true;
     return WEFT_OK;

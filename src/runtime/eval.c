@@ -219,10 +219,11 @@ static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan
     return WEFT_OK;
 }
 
-weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
+/* The order and the targets of an evaluation, and their key. */
+static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out)
 {
     int n_targets = 0;
-    *waited = false;
+    *out = 0;
     ctx->core.epoch++;
     ctx->n_order = 0;
     if ((size_t)n > ctx->cap_targets)
@@ -237,11 +238,33 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
         if (!again)
             ctx->targets[n_targets++] = nodes[i]->topo;
     }
+    *out = n_targets;
+    return n_targets ? build_key(ctx, n_targets) : WEFT_OK;
+}
+
+weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why)
+{
+    int n_targets;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
+    if (n_targets == 0)
+        return WEFT_OK;
+    wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
+                          .user = ctx, .no_fuse = ctx->no_fuse, .why = why};
+    wf_plan *p = NULL;
+    WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
+    wf_plan_free(p);
+    return WEFT_OK;
+}
+
+weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
+{
+    int n_targets;
+    *waited = false;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
     if (n_targets == 0)
         return WEFT_OK;
     if (atomic_exchange(&ctx->core.cancel, false))
         return wf_fail(WEFT_E_CANCELLED, "cancelled");
-    WF_TRY(build_key(ctx, n_targets));
     wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);
     wf_plan *plan = find_plan(ctx, h);
     if (plan)

@@ -73,6 +73,8 @@ struct weft_ctx {
 };
 
 /* eval.c: compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
+/* Compiles for what nodes need and runs nothing; `why` (WF_WHY_BYTES, "" at first) receives what would go to the host. */
+weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
 /* read.c: a read to dst that failed writes nothing any more */
 void wf_ctx_forget(weft_ctx *ctx, void *dst);
