@@ -132,11 +132,43 @@ static void wrong_calls_say_what_is_wrong(void **state)
     weft_scope_end(scope);
 }
 
+static weft_status supports(const char *name, weft_dtype dtype, weft_support *out)
+{
+    const int64_t shape[2] = {5, 64};
+    const weft_operand one[2] = {{dtype, 2, shape}, {dtype, 2, shape}};
+    return weft_device_supports(ctx, name, one, strcmp(name, "add") == 0 ? 2 : 1, NULL, out);
+}
+
+static void the_compiler_says_where_an_operation_would_run(void **state)
+{
+    (void)state;
+    weft_device_info device;
+    weft_support s;
+    assert_int_equal(weft_ctx_device(ctx, &device), WEFT_OK);
+    weft_stats before, after;
+    weft_ctx_stats(ctx, &before);
+    assert_int_equal(supports("add", WEFT_DTYPE_F32, &s), WEFT_OK);
+    assert_true(s.native);
+    assert_string_equal(s.reason, "");
+    assert_int_equal(supports("softmax", WEFT_DTYPE_F16, &s), WEFT_OK);
+    assert_true(s.native);
+    assert_int_equal(supports("add", WEFT_DTYPE_F64, &s), WEFT_OK);
+    assert_int_equal(s.native, strcmp(device.kind, "cpu") == 0);
+    if (!s.native)
+        assert_non_null(strstr(s.reason, "64-bit"));
+    weft_ctx_stats(ctx, &after);
+    assert_int_equal(before.dispatches, after.dispatches); /* nothing ran */
+    fails(WEFT_E_VALUE, "nearest name", supports("ad", WEFT_DTYPE_F32, &s));
+    fails(WEFT_E_DTYPE, "softmax", supports("softmax", WEFT_DTYPE_I32, &s));
+    fails(WEFT_E_VALUE, "no room", weft_device_supports(ctx, "add", NULL, 0, NULL, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_signature_parses_and_names_are_unique), cmocka_unit_test(defaults_names_and_positions),
         cmocka_unit_test(a_number_stands_for_a_tensor), cmocka_unit_test(wrong_calls_say_what_is_wrong),
+        cmocka_unit_test(the_compiler_says_where_an_operation_would_run),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }
