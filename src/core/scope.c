@@ -5,12 +5,6 @@
  */
 #include "scope.h"
 
-struct weft_scope {
-    weft_ctx *ctx;
-    weft_scope *below; /* on this thread's stack */
-    weft_tensor *first;
-};
-
 static _Thread_local weft_scope *innermost;
 
 void wf_core_unhold_unlock(weft_ctx *ctx, int64_t n)
@@ -23,10 +17,9 @@ void wf_core_unhold_unlock(weft_ctx *ctx, int64_t n)
         wf_core_release(ctx);
 }
 
-void wf_scope_adopt(weft_ctx *ctx, weft_tensor *t)
+void wf_scope_adopt_from(weft_scope *s, weft_tensor *t)
 {
-    weft_scope *s = innermost;
-    while (s && s->ctx != ctx)
+    while (s && s->ctx != t->ctx)
         s = s->below;
     t->scope = s;
     t->scope_prev = NULL;
@@ -37,6 +30,11 @@ void wf_scope_adopt(weft_ctx *ctx, weft_tensor *t)
             s->first->scope_prev = t;
         s->first = t;
     }
+}
+
+void wf_scope_adopt(weft_tensor *t)
+{
+    wf_scope_adopt_from(innermost, t);
 }
 
 void wf_scope_disown(weft_tensor *t)
@@ -53,6 +51,37 @@ void wf_scope_disown(weft_tensor *t)
     t->scope = NULL;
 }
 
+void wf_scope_push(weft_scope *s, weft_ctx *ctx)
+{
+    s->ctx = ctx;
+    s->first = NULL;
+    s->below = innermost;
+    innermost = s;
+    wf_core_hold(wf_core(ctx));
+}
+
+/* The handles of a scope that is off the stack lose one reference each. */
+static int64_t drop_handles(weft_scope *s)
+{
+    int64_t dropped = 1; /* the scope's own */
+    for (weft_tensor *t = s->first, *next; t; t = next) {
+        next = t->scope_next;
+        t->scope = NULL;
+        /* With one reference left it is ours, and nobody can add another. */
+        if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 || atomic_fetch_sub(&t->refs, 1) == 1) {
+            wf_tensor_free(t);
+            dropped++;
+        }
+    }
+    return dropped;
+}
+
+void wf_scope_pop_unlock(weft_scope *s)
+{
+    innermost = s->below;
+    wf_core_unhold_unlock(s->ctx, drop_handles(s));
+}
+
 weft_scope *weft_scope_begin(weft_ctx *ctx)
 {
     if (!ctx) {
@@ -62,12 +91,8 @@ weft_scope *weft_scope_begin(weft_ctx *ctx)
     weft_scope *s = wf_alloc(sizeof *s);
     if (!s)
         return NULL;
-    s->ctx = ctx;
-    s->first = NULL;
-    s->below = innermost;
-    innermost = s;
     wf_lock(&wf_core(ctx)->lock);
-    wf_core_hold(wf_core(ctx));
+    wf_scope_push(s, ctx);
     wf_unlock(&wf_core(ctx)->lock);
     return s;
 }
@@ -88,16 +113,7 @@ void weft_scope_end(weft_scope *scope)
 
     weft_ctx *ctx = scope->ctx;
     wf_lock(&wf_core(ctx)->lock);
-    int64_t dropped = 1; /* the scope's own */
-    for (weft_tensor *t = scope->first, *next; t; t = next) {
-        next = t->scope_next;
-        t->scope = NULL;
-        /* With one reference left it is ours, and nobody can add another. */
-        if (atomic_load_explicit(&t->refs, memory_order_acquire) == 1 || atomic_fetch_sub(&t->refs, 1) == 1) {
-            wf_tensor_free(t);
-            dropped++;
-        }
-    }
+    int64_t dropped = drop_handles(scope);
     wf_free(scope);
     wf_core_unhold_unlock(ctx, dropped);
 }

@@ -50,7 +50,7 @@ weft_tensor *wf_tensor_begin(weft_ctx *ctx, wf_node *node)
     t->node = node;
     node->refs++;
     node->handles++;
-    wf_scope_adopt(ctx, t);
+    wf_scope_adopt(t);
     return t;
 }
 
@@ -99,7 +99,7 @@ static weft_tensor *new_error(weft_ctx *ctx, weft_status st, const char *message
         t->node = NULL;
         static const int64_t ones[WEFT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
         wf_view_rows(0, ones, &t->view);
-        wf_scope_adopt(ctx, t);
+        wf_scope_adopt(t);
     }
     wf_unlock(&core->lock);
     return t ? t : &static_oom;
