@@ -8,7 +8,7 @@
 
 bool wf_composite_begin(wf_composite *c, const char *who, int n_required, int n, weft_tensor *const *in)
 {
-    weft_tensor *there[WEFT_MAX_RANK * 2];
+    weft_tensor *there[WEFT_MAX_RANK * 2] = {NULL};
     int n_there = 0;
     for (int i = 0; i < n && n_there < (int)WF_COUNT(there); i++)
         if (in[i] || i < n_required)

@@ -1,0 +1,207 @@
+/* test_quantised.c - integers with scales: what packs unpacks, products are exact, zeros stay zeros. The expected values are
+ * computed here, element by element.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device_context.h"
+#include "weft/ops_quantised.h"
+
+static weft_ctx *ctx;
+static int open_ctx(void **state)
+{
+    (void)state;
+    return (ctx = open_test_ctx()) ? 0 : -1;
+}
+static int close_ctx(void **state)
+{
+    (void)state;
+    weft_ctx_close(ctx);
+    return 0;
+}
+
+enum { ROWS = 5, MAX_K = 4096 };
+static const int64_t lengths[] = {1, 15, 16, 17, 4096};
+static const struct {
+    const char *name;
+    int levels, per_byte;
+} formats[] = {{"i8", 127, 1}, {"i4", 7, 2}, {"ternary", 1, 4}};
+
+static uint32_t seed = 1;
+static float draw(void)
+{
+    seed = seed * 1664525u + 1013904223u;
+    return (float)(int32_t)seed * 4.6566129e-10f;
+}
+
+static void read_ok(weft_tensor *t, void *dst, size_t size_bytes)
+{
+    if (weft_read(t, dst, size_bytes) != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+}
+
+static float scale_of(const float *row, int64_t k, int format)
+{
+    double sum = 0;
+    float most = 0;
+    for (int64_t i = 0; i < k; i++) {
+        sum += fabsf(row[i]);
+        most = fmaxf(most, fabsf(row[i]));
+    }
+    return formats[format].levels == 1 ? (float)(sum / (double)k) : most / (float)formats[format].levels;
+}
+
+static int number_at(const uint8_t *data, int64_t i, int format)
+{
+    switch (format) {
+    case WEFT_ROWS_I8: return ((const int8_t *)data)[i];
+    case WEFT_ROWS_I4: return (data[i / 2] >> (i % 2 * 4) & 15) - 8;
+    default: return (data[i / 4] >> (i % 4 * 2) & 3) - 1;
+    }
+}
+
+static void rows_are_packed_as_the_format_says(void **state)
+{
+    (void)state;
+    static float x[ROWS * MAX_K], back[ROWS * MAX_K];
+    static uint8_t data[ROWS * MAX_K];
+    for (int f = 0; f < 3; f++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            const int64_t k = lengths[l], bytes = (k + formats[f].per_byte - 1) / formats[f].per_byte;
+            weft_scope *scope = weft_scope_begin(ctx);
+            for (int64_t i = 0; i < ROWS * k; i++)
+                x[i] = i / k == 2 ? 0 : draw(); /* row 2 is zeros */
+            weft_tensor *s, *q = weft_quantize_to_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){ROWS, k}, x), (weft_row_format)f, &s);
+            float scales[ROWS];
+            assert_int_equal(weft_tensor_nbytes(q), ROWS * bytes);
+            read_ok(q, data, (size_t)(ROWS * bytes));
+            read_ok(s, scales, sizeof scales);
+            for (int r = 0; r < ROWS; r++) {
+                const float want = scale_of(x + r * k, k, f);
+                assert_true(fabsf(scales[r] - want) <= 1e-5f * want);
+                for (int64_t i = 0; i < k; i++) {
+                    const float exact = scales[r] > 0 ? x[r * k + i] / scales[r] : 0;
+                    const float level = fminf(fmaxf(rintf(exact), (float)-formats[f].levels), (float)formats[f].levels);
+                    const int got = number_at(data + r * bytes, i, f);
+                    if (got != (int)level && fabsf(fabsf(exact - (float)got) - 0.5f) > 1e-4f)
+                        fail_msg("%s, K %lld, row %d, element %lld: %d, not %d", formats[f].name, (long long)k, r, (long long)i, got, (int)level);
+                }
+            }
+            read_ok(weft_dequantize_from_rows(q, s, (weft_row_format)f, k), back, (size_t)(ROWS * k) * 4);
+            for (int64_t i = 0; i < ROWS * k; i++)
+                assert_true(fabsf(back[i] - (float)number_at(data + i / k * bytes, i % k, f) * scales[i / k]) <= 1e-6f * fabsf(back[i]));
+            weft_scope_end(scope);
+        }
+}
+
+static void linear_over_rows_is_the_product_with_what_they_hold(void **state)
+{
+    (void)state;
+    static float x[3 * MAX_K], w[ROWS * MAX_K], held[ROWS * MAX_K];
+    for (int f = 0; f < 3; f++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            const int64_t k = lengths[l];
+            weft_scope *scope = weft_scope_begin(ctx);
+            for (int64_t i = 0; i < ROWS * k; i++)
+                w[i] = i / k == 1 ? 0 : draw();
+            for (int64_t i = 0; i < 3 * k; i++)
+                x[i] = (float)(int)(draw() * 8); /* integers: the sums are exact up to the scale */
+            weft_tensor *s, *q = weft_quantize_to_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){ROWS, k}, w), (weft_row_format)f, &s);
+            weft_tensor *y = weft_linear_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){3, k}, x), q, s, (weft_row_format)f, NULL);
+            float got[3 * ROWS];
+            read_ok(y, got, sizeof got);
+            read_ok(weft_dequantize_from_rows(q, s, (weft_row_format)f, k), held, (size_t)(ROWS * k) * 4);
+            for (int i = 0; i < 3 * ROWS; i++) {
+                double want = 0, size = 0;
+                for (int64_t j = 0; j < k; j++) {
+                    want += (double)x[i / ROWS * k + j] * held[i % ROWS * k + j];
+                    size += fabs((double)x[i / ROWS * k + j] * held[i % ROWS * k + j]);
+                }
+                if (fabs(got[i] - want) > 1e-6 * size)
+                    fail_msg("%s, K %lld, result %d: %g, not %g", formats[f].name, (long long)k, i, (double)got[i], want);
+            }
+            weft_scope_end(scope);
+        }
+}
+
+static void integer_products_are_exact(void **state)
+{
+    (void)state;
+    enum { M = 3, N = 4 };
+    static int8_t a[M * MAX_K], b[N * MAX_K];
+    for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+        const int64_t k = lengths[l];
+        weft_scope *scope = weft_scope_begin(ctx);
+        for (int64_t i = 0; i < M * k; i++)
+            a[i] = (int8_t)(i / k == 1 ? 0 : i / k == 2 ? -128 : (int)(draw() * 128));
+        for (int64_t i = 0; i < N * k; i++)
+            b[i] = (int8_t)(i % N == 3 ? -128 : (int)(draw() * 128));
+        int32_t got[M * N];
+        read_ok(weft_matmul_i8(weft_tensor_from(ctx, WEFT_DTYPE_I8, 2, (int64_t[]){M, k}, a), weft_tensor_from(ctx, WEFT_DTYPE_I8, 2, (int64_t[]){k, N}, b)),
+                got, sizeof got);
+        for (int i = 0; i < M * N; i++) {
+            int32_t want = 0;
+            for (int64_t j = 0; j < k; j++)
+                want += a[i / N * k + j] * b[j * N + i % N];
+            assert_int_equal(got[i], want);
+        }
+        weft_scope_end(scope);
+    }
+}
+
+static void a_whole_tensor_has_one_scale(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *s, *q = weft_quantize_tensor(weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){5}, (float[]){-2.54f, 0, 0.01f, 0.03f, 1.27f}), &s);
+    int8_t got[5];
+    float scale, back[5];
+    read_ok(q, got, sizeof got);
+    read_ok(s, &scale, sizeof scale);
+    assert_float_equal(scale, 0.02f, 1e-7f);
+    assert_memory_equal(got, ((int8_t[]){-127, 0, 0, 2, 64}), 5); /* 0.5 and 1.5 and 63.5 go to even, up to the rounding of the scale */
+    read_ok(weft_dequantize_tensor(q, s), back, sizeof back);
+    assert_float_equal(back[0], -2.54f, 1e-6f);
+    weft_tensor *zero = weft_quantize_tensor(weft_zeros(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){3}), &s);
+    read_ok(zero, got, 3);
+    read_ok(s, &scale, sizeof scale);
+    assert_memory_equal(got, ((int8_t[]){0, 0, 0}), 3);
+    assert_true(scale == 0);
+    weft_scope_end(scope);
+}
+
+static void says(weft_tensor *t, const char *part)
+{
+    assert_int_not_equal(weft_tensor_status(t), WEFT_OK);
+    if (!strstr(weft_tensor_message(t), part))
+        fail_msg("\"%s\" does not say \"%s\"", weft_tensor_message(t), part);
+}
+
+static void what_does_not_fit_is_an_error(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *x = weft_zeros(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){2, 9}), *s;
+    weft_tensor *q = weft_quantize_to_rows(x, WEFT_ROWS_I4, &s);
+    says(weft_linear_rows(weft_zeros(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){2, 12}), q, s, WEFT_ROWS_I4, NULL), "12 columns in i4 are u8 with 6");
+    says(weft_linear_rows(x, q, s, WEFT_ROWS_TERNARY, NULL), "9 columns in ternary");
+    says(weft_dequantize_from_rows(q, s, WEFT_ROWS_I4, 11), "11 columns");
+    says(weft_quantize_to_rows(q, WEFT_ROWS_I8, &s), "u8 of rank 2, expected a float");
+    says(s, "u8 of rank 2, expected a float");
+    says(weft_matmul_i8(x, x), "f32 and f32, expected i8");
+    weft_row_format f;
+    assert_int_equal(weft_row_format_find("i5", &f), WEFT_E_VALUE);
+    weft_scope_end(scope);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_are_packed_as_the_format_says), cmocka_unit_test(linear_over_rows_is_the_product_with_what_they_hold),
+        cmocka_unit_test(integer_products_are_exact), cmocka_unit_test(a_whole_tensor_has_one_scale),
+        cmocka_unit_test(what_does_not_fit_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, open_ctx, close_ctx);
+}
