@@ -19,7 +19,8 @@ typedef enum weft_param_type {
     WEFT_PARAM_BOOL,
     WEFT_PARAM_INTS,    /* a list; one integer stands for a list of one */
     WEFT_PARAM_STRING,
-    WEFT_PARAM_DTYPE
+    WEFT_PARAM_DTYPE,
+    WEFT_PARAM_INTS_OR_STRING /* a list, as WEFT_PARAM_INTS, or a word */
 } weft_param_type;
 
 /* A parameter of an operation. */

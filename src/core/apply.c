@@ -46,6 +46,7 @@ static const struct {
 } type_names[] = {
     {"Tensors", WEFT_PARAM_TENSORS}, {"Tensor", WEFT_PARAM_TENSOR}, {"ints", WEFT_PARAM_INTS},     {"int", WEFT_PARAM_INT},
     {"float", WEFT_PARAM_FLOAT},     {"bool", WEFT_PARAM_BOOL},     {"str", WEFT_PARAM_STRING},    {"dtype", WEFT_PARAM_DTYPE},
+    {"ints|str", WEFT_PARAM_INTS_OR_STRING},
 };
 
 static void copy_word(char *dst, size_t size, const char *from, size_t n)
@@ -227,6 +228,7 @@ static weft_status set_preset(wf_call *c, int i)
             if (strcmp(weft_dtype_name((weft_dtype)d), p->preset) == 0)
                 s->i = d;
         break;
+    case WEFT_PARAM_INTS_OR_STRING:
     case WEFT_PARAM_INTS: {
         const char *at = p->preset;
         for (char *end; *at && s->n < WF_SLOT_INTS; at = end) {
@@ -248,7 +250,8 @@ static const char *const kind_names[] = {"None", "an integer", "a float", "a boo
 
 static weft_status wrong_kind(const wf_call *c, int i, const weft_attr *a)
 {
-    static const char *const wanted[] = {"a tensor", "tensors", "an integer", "a number", "a bool", "a list of integers", "a string", "a dtype"};
+    static const char *const wanted[] = {"a tensor", "tensors", "an integer", "a number", "a bool", "a list of integers", "a string", "a dtype",
+                                         "a list of integers or a string"};
     return wf_fail(WEFT_E_DTYPE, "%s: %s takes %s, not %s", c->op->name, c->op->params[i].name, wanted[c->op->params[i].type], kind_names[a->kind]);
 }
 
@@ -306,6 +309,12 @@ static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
     case WEFT_PARAM_DTYPE:
         s->i = a->i;
         return a->kind == WEFT_ATTR_DTYPE && a->i >= 0 && a->i < WEFT_DTYPE_COUNT ? WEFT_OK : wrong_kind(c, i, a);
+    case WEFT_PARAM_INTS_OR_STRING:
+        if (a->kind == WEFT_ATTR_STRING && a->s) {
+            s->s = a->s;
+            return WEFT_OK;
+        }
+        /* fallthrough */
     case WEFT_PARAM_INTS:
         if (a->kind == WEFT_ATTR_INT) {
             s->room[0] = a->i;
