@@ -1,0 +1,73 @@
+/* py_weft.h - what the files of the extension module share: the two object types, errors, and the call of an
+ * operation. CPython's limited interface of 3.11 only, so that one wheel serves every later Python.
+ */
+#ifndef PY_WEFT_H
+#define PY_WEFT_H
+
+#define PY_SSIZE_T_CLEAN
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#include <Python.h>
+
+#include "weft/weft.h"
+
+/* An open context. Tensors hold a reference, so a device outlives its tensors. */
+typedef struct wp_device {
+    PyObject_HEAD
+    weft_ctx *ctx; /* NULL after close */
+    PyObject *spec;
+} wp_device;
+
+/* A Python tensor owns one reference of a handle. */
+typedef struct wp_tensor {
+    PyObject_HEAD
+    weft_tensor *t;
+    wp_device *device;
+} wp_tensor;
+
+/* The module's objects, made at import. */
+typedef struct wp_module {
+    PyTypeObject *tensor_type, *device_type;
+    PyObject *error;                      /* weft.Error */
+    PyObject *status_error[WEFT_STATUS_COUNT];
+    PyObject *dtypes[WEFT_DTYPE_COUNT];   /* the Python object of each dtype; set by the package */
+    PyObject *as_tensor, *as_dtype, *as_device; /* conversions of what is none yet; set by the package */
+    wp_device *current;                   /* the default device, or NULL until one is needed */
+} wp_module;
+extern wp_module wp;
+
+#define wp_is_tensor(o) Py_IS_TYPE(o, wp.tensor_type)
+#define wp_is_device(o) Py_IS_TYPE(o, wp.device_type)
+
+/* Raise the exception of a status with that sentence; returns NULL. */
+PyObject *wp_raise(weft_status st, const char *sentence);
+/* The same with the sentence of this thread. */
+PyObject *wp_raise_last(weft_status st);
+int wp_errors_init(PyObject *module);
+
+/* A Python tensor that takes over the caller's reference of `t`; an error tensor is raised instead. */
+PyObject *wp_wrap(weft_tensor *t, wp_device *device);
+/* The default device, opened now if there is none; borrowed. NULL: raised. */
+wp_device *wp_default(void);
+/* The device that an argument names: None, a device, or what the package resolves; a new reference. */
+wp_device *wp_device_of(PyObject *o);
+PyTypeObject *wp_device_type(void);
+PyTypeObject *wp_tensor_type(PyMethodDef *ops, int n_ops);
+
+/* Evaluate without the interpreter's lock; Ctrl-C stops between steps. 0, or -1: raised. */
+int wp_eval(wp_device *device, weft_tensor *const *tensors, int n);
+/* Read n bytes as `dtype`, in the same way. */
+int wp_read(wp_tensor *self, weft_dtype dtype, void *dst, size_t n);
+
+/* Operation `op` of the table on Python arguments; `self`, if there is one, is its first. */
+PyObject *wp_call(int op, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
+/* Two or one arguments, by name of the operation. */
+PyObject *wp_call_named(const char *name, PyObject *const *args, Py_ssize_t n);
+/* Make one definition for each operation; `methods` those whose first parameter is a tensor. */
+int wp_ops_init(PyObject *module, PyMethodDef **methods, int *n_methods);
+
+PyObject *wp_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
+PyObject *wp_from_dlpack(PyObject *module, PyObject *args);
+
+#endif

@@ -1,0 +1,190 @@
+"""Tensors from numbers, lists, NumPy arrays and DLPack, and back. Works without NumPy."""
+import struct
+
+from . import _dtypes, _weft
+
+
+def _numpy():
+    import numpy
+    return numpy
+
+
+def _flatten(data, shape, depth, out):
+    if depth == len(shape):
+        if isinstance(data, (list, tuple)):
+            raise _weft.ShapeError(f"tensor: a list where axis {depth - 1} has numbers")
+        out.append(data)
+        return
+    if not isinstance(data, (list, tuple)) or len(data) != shape[depth]:
+        found = len(data) if isinstance(data, (list, tuple)) else "a number"
+        raise _weft.ShapeError(f"tensor: axis {depth} has lists of {shape[depth]} and of {found}")
+    for one in data:
+        _flatten(one, shape, depth + 1, out)
+
+
+def _from_numbers(data, dtype, device):
+    shape, probe = [], data
+    while isinstance(probe, (list, tuple)):
+        shape.append(len(probe))
+        if not probe:
+            break
+        probe = probe[0]
+    numbers = []
+    _flatten(data, shape, 0, numbers)
+    numbers = [n.item() if hasattr(n, "item") else n for n in numbers]
+    for n in numbers:
+        if not isinstance(n, (bool, int, float)):
+            raise TypeError(f"tensor: {type(n).__name__} is no number")
+    if all(isinstance(n, bool) for n in numbers) and numbers:
+        natural = "bool"
+    elif all(isinstance(n, int) for n in numbers) and numbers:
+        natural = "i32" if all(-2**31 <= n < 2**31 for n in numbers) else "i64"
+    else:
+        natural = "f32"
+    if natural in ("i32", "i64") and dtype is not None and dtype.is_floating_point:
+        natural = "f64"
+    if natural == "f32" and dtype is not None and dtype.short == "f64":
+        natural = "f64"
+    source = _dtypes.as_dtype(natural)
+    try:
+        packed = struct.pack(f"{len(numbers)}{source.struct_code}", *map(_beyond_f32, numbers) if natural == "f32" else numbers)
+    except struct.error as error:
+        raise _weft.ArgumentError(f"tensor: {error}") from None
+    return _weft._from_buffer(source, tuple(shape), packed, device)
+
+
+def _beyond_f32(v):
+    # struct refuses what rounds beyond the largest float; a conversion gives infinity.
+    try:
+        struct.pack("f", v)
+        return v
+    except OverflowError:
+        return float("inf") if v > 0 else float("-inf")
+
+
+def _from_numpy(array, device):
+    name = array.dtype.name
+    if name in ("int16", "uint16", "uint64", "longdouble", "complex64", "complex128", "object") or array.dtype.kind in "OSUVMmc" and name != "bfloat16":
+        raise _weft.DtypeError(f"tensor: weft has no dtype for NumPy's {name}")
+    np = _numpy()
+    array = array.astype(array.dtype.newbyteorder("="), copy=False) if not array.dtype.isnative else array
+    array = np.asarray(array, order="C")
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    flat = array.reshape(-1).view(np.uint8) if array.size else b""
+    return _weft._from_buffer(_dtypes.as_dtype(name), array.shape, flat, device)
+
+
+def tensor(data, dtype=None, device=None):
+    """A tensor with the elements of a number, a nested list, a NumPy array, a tensor or anything with __dlpack__.
+
+    Arrays keep their dtype. Of Python's numbers, floats are float32 and integers int32 (int64 when they need it).
+    """
+    if dtype is not None:
+        dtype = _dtypes.as_dtype(dtype)
+    if isinstance(data, _weft.Tensor):
+        t = data if device is None else _move(data, device)
+    elif isinstance(data, (bool, int, float, list, tuple)):
+        t = _from_numbers(_untensor(data), dtype, device)
+    elif hasattr(data, "__array__"):
+        t = _from_numpy(_numpy().asarray(data), device)
+    elif hasattr(data, "__dlpack__"):
+        t = _weft.from_dlpack(data, device)
+    else:
+        raise TypeError(f"tensor: {type(data).__name__} is neither numbers nor an array")
+    return t if dtype is None or t.dtype == dtype else _weft.ops.cast(t, dtype)
+
+
+def _untensor(data):
+    """Lists with arrays or tensors among their items as lists of numbers."""
+    if isinstance(data, (list, tuple)):
+        return [_untensor(one) for one in data]
+    return data.tolist() if hasattr(data, "tolist") and not isinstance(data, (bool, int, float)) else data
+
+
+def _move(t, device):
+    from ._devices import resolve
+    target = resolve(device)
+    return t if target is t.device else _weft._from_buffer(t.dtype, t.shape, t._read(t.dtype), target)
+
+
+def operand(value, device=None):
+    """What stands where an operation takes a tensor."""
+    if isinstance(value, (str, bytes, dict)) or value is None:
+        raise TypeError("no tensor")
+    return tensor(value, device=device)
+
+
+def asarray(data, dtype=None, device=None):
+    return tensor(data, dtype, device)
+
+
+def from_numpy(array):
+    return tensor(array)
+
+
+def from_dlpack(x, device=None):
+    """A tensor with the elements of another library's array in host memory."""
+    return _weft.from_dlpack(x, device)
+
+
+def to_numpy(self):
+    """The elements as a NumPy array. bfloat16 needs ml_dtypes; without it the array is float32."""
+    np = _numpy()
+    source = self.dtype
+    if source.numpy_name:
+        out = np.empty(self.shape, source.numpy_name)
+        self._read_into(out.reshape(-1).view(np.uint8))
+        return out
+    if source.short == "bf16":
+        try:
+            import ml_dtypes
+            return np.frombuffer(bytearray(self._read(source)), ml_dtypes.bfloat16).reshape(self.shape)
+        except ImportError:
+            pass
+    as_f32 = self if source.short == "bf16" else _weft.ops.cast(self, _dtypes.as_dtype("f32"))
+    return np.frombuffer(bytearray(as_f32._read(_dtypes.as_dtype("f32"))), np.float32).reshape(self.shape)
+
+
+def to_list(self):
+    """The elements as nested lists of Python's numbers."""
+    source = self.dtype if self.dtype.struct_code else _dtypes.as_dtype("f32")
+    flat = struct.unpack(f"{self.numel()}{source.struct_code}", self._read(source))
+    def nest(axis, begin, size):
+        if axis == len(self.shape):
+            return flat[begin]
+        size = size // self.shape[axis] if self.shape[axis] else 0
+        return [nest(axis + 1, begin + i * size, size) for i in range(self.shape[axis])]
+    return nest(0, 0, len(flat))
+
+
+def add_methods(Tensor):
+    def __array__(self, dtype=None, copy=None):
+        array = to_numpy(self)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def to(self, target):
+        """On another device, or of another dtype."""
+        if isinstance(target, _weft.Device) or isinstance(target, str) and target.split(":")[0] in ("cpu", "webgpu", "auto", "null"):
+            return _move(self, target)
+        return _weft.ops.cast(self, _dtypes.as_dtype(target))
+
+    Tensor.numpy = to_numpy
+    Tensor.tolist = to_list
+    Tensor.to = to
+    Tensor.type = Tensor.astype = lambda self, dtype: _weft.ops.cast(self, _dtypes.as_dtype(dtype))
+    for name in ("float32", "float16", "bfloat16", "float64", "int32", "int64", "bool_"):
+        short = {"float32": "float", "float16": "half", "float64": "double", "int32": "int", "int64": "long", "bool_": "bool"}.get(name, name)
+        if not hasattr(Tensor, short):
+            setattr(Tensor, short, lambda self, d=_dtypes.as_dtype(name): _weft.ops.cast(self, d))
+    Tensor.__array__ = __array__
+    Tensor.__array_priority__ = 1000  # an array on the left leaves the operator to the tensor
+    Tensor.__dlpack_device__ = lambda self: (1, 0)
+    Tensor.detach = Tensor.cpu = lambda self: self
+    Tensor.T = property(lambda self: _weft.ops.permute(self, tuple(range(self.ndim))[::-1]))
+    Tensor.mT = property(lambda self: _weft.ops.transpose(self, -2, -1))
+
+    def size(self, dim=None):
+        return self.shape if dim is None else self.shape[dim]
+    Tensor.size = size
+    Tensor.dim = lambda self: self.ndim
