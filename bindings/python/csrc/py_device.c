@@ -35,6 +35,11 @@ int wp_errors_init(PyObject *module)
         Py_XDECREF(bases);
         if (!e || PyModule_AddObjectRef(module, strchr(errors[i].name, '.') + 1, e) < 0)
             return -1;
+        PyObject *code = PyUnicode_FromString(weft_status_name(errors[i].status)); /* for those that the package raises */
+        int bad = !code || PyObject_SetAttrString(e, "status", code) < 0;
+        Py_XDECREF(code);
+        if (bad)
+            return -1;
         wp.status_error[errors[i].status] = e;
     }
     return 0;
