@@ -1,0 +1,449 @@
+"""The oracle harness: cases drawn by Hypothesis for each row of the table of operations, held to a reference.
+
+To add a reference, write in reference_SECTION.py:
+
+    @reference("softmax", draw=lambda d: (d.tensor(min_rank=1), {"dim": d.axis()}))
+    def softmax(x, dim=-1):
+        return scipy.special.softmax(x, axis=dim)
+
+`draw` gets a Draw and gives (arguments .., {keywords}) as the operation takes them, Operands (d.tensor) among them; the
+keywords may be left out. The function gets the same with each Operand as a NumPy array: float64 for float dtypes, int64 for
+integers, bool. It gives the exact result (a tuple for several), from NumPy, SciPy or JAX and never from weft.
+    n=lambda x, **kw: ..    elements folded into one result, for the bound; else input.size / result.size
+    dtypes=..               dtypes of the first operand (harness.FLOATS); d.tensor(dtype=..) for others
+    values=".."             "any" (infinity, NaN, denormal, huge), "finite", "moderate", "unit", "positive", "small"
+    result="same"           the result's dtype: "same" or "promote" of the operands, "float" (as promote, integers give f32), or a name
+    tolerance=lambda env: ..  in place of the row's bound, where that cannot be said in one expression
+    compare=f               f(got, want, case) asserts itself, for results that are not unique (random, eigenvectors)
+
+The row's bound is read with eps (unit roundoff of the result), S (|exact|), M (its maximum), X (largest |input|), n, a b c (the
+operands), NumPy's functions, and any other function NAME(x, ..), which is the reference with its operands replaced: sum(abs(a)).
+Integers and "0" are exact. bfloat16 and float16 are computed in float32 and rounded once.
+"""
+import math
+import os
+import sys
+import warnings
+
+import numpy as np
+import hypothesis
+from hypothesis import strategies as st
+
+import weft as wf
+
+try:
+    import ml_dtypes
+except ImportError:
+    ml_dtypes = None
+
+FLOATS = ("float32", "float16", "bfloat16", "float64")
+INTEGERS = ("int32", "uint8", "int8", "int64", "uint32")
+NUMBERS = FLOATS + INTEGERS
+ALL = NUMBERS + ("bool_",)
+DEVICE = os.environ.get("WEFT_TEST_DEVICE", "cpu")
+UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53}
+LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float64": 1.7976931348623157e308}
+SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126, "float64": 2.0**-1022}
+SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133, "float64": 2.0**-1074}
+EXTENTS = (1, 2, 3, 3, 4, 5, 7, 8, 0)
+MAX_ELEMENTS = 400
+
+ROWS = {row[0]: row for row in wf.operation_table()}
+REFERENCES = {}
+
+
+def numpy_type(dtype):
+    if dtype == "bfloat16":
+        return np.dtype(ml_dtypes.bfloat16) if ml_dtypes else np.dtype("float32")
+    return np.dtype({"bool_": "bool"}.get(dtype, dtype))
+
+
+class Reference:
+    def __init__(self, name, function, draw, options):
+        self.name, self.function, self.draw = name, function, draw
+        self.dtypes = options.pop("dtypes", FLOATS)
+        self.values = options.pop("values", "any")
+        self.result = options.pop("result", None)
+        self.n = options.pop("n", None)
+        self.tolerance = options.pop("tolerance", None)
+        self.compare = options.pop("compare", None)
+        self.evaluates = options.pop("evaluates", False)
+        if options:
+            raise TypeError(f"reference {name}: unknown {sorted(options)}")
+
+
+def reference(*names, draw, **options):
+    """Say how to draw and compute the operations of these names."""
+    def decorate(function):
+        for name in names:
+            if name in REFERENCES:
+                raise ValueError(f"two references for {name}")
+            REFERENCES[name] = Reference(name, function, draw, dict(options))
+        return function
+    return decorate
+
+
+# ---- operands: an array in memory and the views that lead to what the operation sees ----
+
+class Operand:
+    def __init__(self, base, dtype, steps):
+        self.base, self.dtype, self.steps = base, dtype, steps
+
+    def view(self):
+        """The stored elements as NumPy sees them."""
+        x = self.base
+        for step in self.steps:
+            if step[0] == "slice":
+                index = [slice(None)] * x.ndim
+                index[step[1]] = slice(*step[2:])
+                x = x[tuple(index)]
+            elif step[0] == "permute":
+                x = x.transpose(step[1])
+            else:
+                x = np.broadcast_to(x, step[1])
+        return x
+
+    def exact(self):
+        x = self.view()
+        return x if x.dtype == bool else x.astype(np.int64 if x.dtype.kind in "iu" else np.float64)
+
+    def tensor(self):
+        t = wf.tensor(self.base, dtype=self.dtype)
+        for step in self.steps:
+            t = getattr(t, step[0])(*step[1:])
+        return t
+
+    def program(self):
+        values = self.base
+        name = values.dtype.name
+        if values.size <= 64:
+            text = np.array2string(values.astype(np.float64) if name == "bfloat16" else values, threshold=10**6, separator=", ", floatmode="unique")
+            text = " ".join(text.split()) if values.ndim else text
+        else:
+            text = str(values.astype(np.float64).tolist() if name == "bfloat16" else values.tolist())
+        for word in ("nan", "inf"):
+            text = text.replace(word, "np." + word)
+        text = f"wf.tensor(np.array({text}, {('float32' if name == 'bfloat16' else name)!r}).reshape({values.shape}), {self.dtype!r})"
+        for step in self.steps:
+            text += f".{step[0]}({', '.join(repr(s) for s in step[1:])})"
+        return text
+
+    __repr__ = program
+
+
+def fill(rng, shape, dtype, values):
+    """Elements of a kind."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if dtype == "bool_":
+        return rng.integers(0, 2, shape).astype(bool)
+    if dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        low, high = (info.min, info.max) if values == "any" and rng.random() < 0.3 else (-9, 10)
+        if values in ("positive", "small"):
+            low, high = (1, 10) if values == "positive" else (0, 4)
+        return rng.integers(max(low, info.min), min(high, info.max), shape, dtype=np.int64, endpoint=True).astype(dtype)
+    if values == "unit":
+        x = rng.uniform(-1, 1, size)
+    elif values == "positive":
+        x = rng.uniform(0.05, 4, size) * 10 ** rng.uniform(-1, 1)
+    elif values == "small":
+        x = rng.integers(-8, 9, size) / 4
+    else:
+        x = rng.standard_normal(size) * (1, 1, 1, 30, 1e-3, 1000)[rng.integers(0, 6)]
+        whole = rng.random(size) < 0.1
+        x[whole] = np.round(x[whole])
+    if values in ("any", "finite") and rng.random() < 0.4:
+        big, tiny = LARGEST[dtype], SMALLEST_NORMAL[dtype]
+        special = [0.0, -0.0, big, -big / 2, tiny, -tiny * 3]
+        if DEVICE == "cpu":
+            special += [SMALLEST[dtype], -tiny / 2]
+        if values == "any":
+            special += [math.inf, -math.inf, math.nan]
+        at = rng.random(size) < 0.25
+        x[at] = np.array(special)[rng.integers(0, len(special), int(at.sum()))]
+    with np.errstate(over="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return x.reshape(shape).astype(numpy_type(dtype))
+
+
+class Draw:
+    """What a reference draws its arguments from."""
+
+    def __init__(self, data, spec):
+        self.data, self.spec = data, spec
+        self.rng = np.random.default_rng(self.int(0, 2**31))
+        self.dtype = self.choice(spec.dtypes)
+        self.first = None
+
+    def int(self, low, high):
+        return self.data.draw(st.integers(low, high))
+
+    def float(self, low, high):
+        """A number that float32 holds, so that a float attribute is the same everywhere."""
+        return float(np.float32(low + (high - low) * self.int(0, 64) / 64))
+
+    def bool(self):
+        return self.data.draw(st.booleans())
+
+    def choice(self, options):
+        return self.data.draw(st.sampled_from(list(options)))
+
+    def shape(self, min_rank=0, max_rank=6, low=0):
+        rank = min(max(self.choice((1, 2, 3, 2, 3, 0, 4, 5, 6)), min_rank), max_rank)
+        shape, size = [], 1
+        for _ in range(rank):
+            n = self.choice([e for e in EXTENTS if e >= low])
+            while n > 1 and size * n > MAX_ELEMENTS:
+                n -= 1
+            shape.append(n)
+            size *= max(n, 1)
+        return tuple(shape)
+
+    def broadcast(self, shape):
+        """A shape that broadcasts with another to it."""
+        keep = self.int(0, len(shape)) if self.bool() else len(shape)
+        return tuple(1 if self.int(0, 3) == 0 else n for n in shape[len(shape) - keep:])
+
+    def tensor(self, shape=None, dtype=None, values=None, min_rank=0, max_rank=6, low=0):
+        """An operand of that shape (or one drawn), any view of any memory; the first one is d.first."""
+        shape = self.shape(min_rank, max_rank, low) if shape is None else tuple(shape)
+        dtype = dtype or self.dtype
+        steps, cur = [], list(shape)
+        kind = self.int(0, 9)  # 0 and 1: the elements as they lie
+        if kind in (8, 9) and any(n > 1 for n in cur):
+            steps.insert(0, ("expand", tuple(cur)))
+            cur = [1 if n > 1 and self.bool() else n for n in cur]
+        if kind in (2, 3, 4, 5, 9) and len(cur) > 1:
+            order = [int(k) for k in self.rng.permutation(len(cur))]
+            steps.insert(0, ("permute", tuple(order)))
+            before = [0] * len(cur)
+            for to, come in enumerate(order):
+                before[come] = cur[to]
+            cur = before
+        if kind in (5, 6, 7) and cur:
+            for axis in range(len(cur)):
+                n, how = cur[axis], int(self.rng.integers(0, 5))
+                if how == 1:
+                    steps.insert(0, ("slice", axis, None, None, -1))
+                elif how == 2:
+                    begin = int(self.rng.integers(0, 3))
+                    steps.insert(0, ("slice", axis, begin, begin + n, 1))
+                    cur[axis] = n + begin + int(self.rng.integers(0, 2))
+                elif how == 3:
+                    step = int(self.rng.integers(2, 4))
+                    steps.insert(0, ("slice", axis, 0, n * step, step))
+                    cur[axis] = n * step
+                elif how == 4 and n > 0:
+                    steps.insert(0, ("slice", axis, 2 * n, 0, -2))
+                    cur[axis] = 2 * n + 1
+        operand = Operand(fill(self.rng, tuple(cur), dtype, values or self.spec.values), dtype, steps)
+        if self.first is None:
+            self.first = operand
+            self.first_shape = shape
+        return operand
+
+    def axis(self, rank=None):
+        """An axis of the first operand, from either end."""
+        rank = len(self.first_shape) if rank is None else rank
+        return self.int(-rank, rank - 1) if rank else self.choice((0, -1))
+
+    def axes(self, rank=None, none=True):
+        """None, an axis, or several."""
+        rank = len(self.first_shape) if rank is None else rank
+        how = self.int(0, 3)
+        if how == 0 and none or rank == 0:
+            return None
+        if how == 1:
+            return self.axis(rank)
+        some = sorted(self.data.draw(st.sets(st.integers(0, rank - 1), min_size=1)))
+        return tuple(k - rank if self.bool() else k for k in some)
+
+    def index(self, shape, extent, dtype="int32"):
+        """Indices below an extent, negative ones too."""
+        low, high = (-extent, extent - 1) if extent else (0, 0)
+        return Operand(self.rng.integers(low, high, shape, endpoint=True).astype(numpy_type(dtype)), dtype, [])
+
+    def reject(self):
+        hypothesis.reject()
+
+
+# ---- one case ----
+
+class Case:
+    def __init__(self, spec, data):
+        self.spec = spec
+        drawn = spec.draw(Draw(data, spec))
+        drawn = drawn if isinstance(drawn, tuple) else (drawn,)
+        self.keywords = drawn[-1] if drawn and isinstance(drawn[-1], dict) else {}
+        self.arguments = drawn[:-1] if drawn and isinstance(drawn[-1], dict) else drawn
+
+    def map(self, f):
+        def deep(v):
+            if isinstance(v, Operand):
+                return f(v)
+            return type(v)(deep(one) for one in v) if isinstance(v, (list, tuple)) else v
+        return [deep(v) for v in self.arguments], {k: deep(v) for k, v in self.keywords.items()}
+
+    def operands(self):
+        found = []
+        self.map(found.append)
+        return found
+
+    def program(self):
+        lines, names = ["import numpy as np", "import weft as wf", f"wf.device({DEVICE!r})"], {}
+
+        class Name:
+            def __init__(self, operand):
+                self.name = names.setdefault(id(operand), chr(ord("a") + len(names)))
+
+            def __repr__(self):
+                return self.name
+        args, keywords = self.map(Name)
+        lines += [f"{names[id(o)]} = {o.program()}" for o in {id(o): o for o in self.operands()}.values()]
+        call = ", ".join([repr(a) for a in args] + [f"{k}={v!r}" for k, v in keywords.items()])
+        return "\n".join(lines + [f"print(wf.{self.spec.name}({call}))"])
+
+
+class Worst:
+    """Cases and largest errors, by operation and dtype."""
+    table = {}
+
+    @classmethod
+    def add(cls, case, dtype, ulps):
+        row = cls.table.setdefault((case.spec.name, dtype), [0, 0.0])
+        row[0] += 1
+        row[1] = max(row[1], ulps)
+
+
+def functions(spec, arguments, keywords):
+    """Names that a bound may use, beyond the variables."""
+    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+
+    def again(*replaced):
+        left = iter(list(replaced) + [np.abs(a) for a in arrays[len(replaced):]])
+        args = [next(left) if isinstance(a, np.ndarray) else a for a in arguments]
+        if replaced and not arrays:
+            return replaced[0]
+        kw = {k: np.abs(v) if isinstance(v, np.ndarray) and v.dtype != bool else v for k, v in keywords.items()}
+        return spec.function(*args, **kw)
+
+    class Names(dict):
+        def __missing__(self, name):
+            if name in ("sqrt", "log", "exp", "maximum", "minimum", "log2", "where", "isfinite"):
+                return getattr(np, name)
+            return again
+    return Names
+
+
+def bound_of(case, arguments, keywords, want, dtype):
+    """The largest error allowed, element by element."""
+    spec, text = case.spec, ROWS[case.spec.name][3]
+    flat = [a for a in arguments for a in (a if isinstance(a, (list, tuple)) else [a])]
+    arrays = [np.asarray(a, np.float64) for a in flat if isinstance(a, (np.ndarray, float, int)) and not isinstance(a, bool)]
+    arrays += [np.asarray(v, np.float64) for v in keywords.values() if isinstance(v, np.ndarray)]
+    finite = [np.abs(a[np.isfinite(a)]) for a in arrays if a.size]
+    S = np.abs(want)
+    names = functions(spec, arguments, keywords)({
+        "eps": UNIT[dtype], "S": S, "M": float(np.max(S[np.isfinite(S)], initial=0)),
+        "X": max([float(np.max(f, initial=0)) for f in finite], default=0.0), "abs": np.abs, "max": np.maximum, "min": np.minimum,
+    })
+    for letter, a in zip("abcd", arrays):
+        names[letter] = a
+    if spec.n:
+        names["n"] = spec.n(*arguments, **keywords)
+    else:
+        names["n"] = max(1, arrays[0].size // max(want.size, 1)) if arrays else 1
+    if spec.tolerance:
+        return np.asarray(spec.tolerance(names), np.float64)
+    if text.strip() == "0":
+        return np.zeros_like(S)
+    return np.asarray(eval(compile(text, spec.name, "eval"), {"__builtins__": {}}, names), np.float64)
+
+
+def check_one(case, got, want, arguments, keywords):
+    dtype = got.dtype.name
+    shown = got.numpy()
+    want = np.asarray(want)
+    assert shown.shape == want.shape, f"shape {shown.shape}, not {want.shape}"
+    if dtype not in FLOATS:
+        if want.dtype.kind == "f":
+            want = want.astype(np.int64)
+        expected = want.astype(shown.dtype)
+        assert np.array_equal(shown, expected), f"{shown.tolist()}\nnot {expected.tolist()}"
+        Worst.add(case, dtype, 0.0)
+        return
+    exact, shown = want.astype(np.float64), shown.astype(np.float64)
+    bound = np.broadcast_to(bound_of(case, arguments, keywords, exact, dtype), exact.shape)
+    eps, largest = UNIT[dtype], LARGEST[dtype]
+    if dtype == "float64":
+        bound = 4 * bound + 4 * eps * np.abs(exact)  # the reference rounds too
+    floor = SMALLEST[dtype] if DEVICE == "cpu" else SMALLEST_NORMAL[dtype]
+    if np.any(bound > 0):
+        bound = bound + floor
+    elif dtype in ("float16", "bfloat16"):
+        pass
+    rounded = shown.astype(numpy_type(dtype)).astype(np.float64)
+    assert np.array_equal(rounded, shown, equal_nan=True)
+    with np.errstate(all="ignore"):
+        nan = np.isnan(exact)
+        # Sums of magnitudes beyond the type: what comes first overflows, and no value is wrong.
+        free = ~np.isfinite(bound) & ~nan & np.isfinite(exact) | (bound / eps > largest * 0.5)
+        overflow = np.abs(exact) + bound >= largest * (1 - eps)
+        right = np.where(nan, np.isnan(shown), np.where(np.isinf(exact), shown == exact, np.abs(shown - exact) <= bound))
+        right |= overflow & ~nan & ((shown == np.sign(exact) * np.inf) | (np.abs(shown) == largest) & ~np.isinf(exact))
+        right |= free
+        ulp = np.maximum(2 * eps * 2.0 ** np.floor(np.log2(np.maximum(np.abs(exact), SMALLEST_NORMAL[dtype]))), SMALLEST[dtype])
+        ulps = np.where(np.isfinite(exact) & np.isfinite(shown) & ~free, np.abs(shown - exact) / ulp, 0)
+    if not right.all():
+        at = tuple(int(k) for k in np.argwhere(~right)[0])
+        raise AssertionError(f"element {at}: {shown[at]!r}, exact {exact[at]!r}, off by {abs(shown[at] - exact[at]):.3g}, allowed {bound[at]:.3g} "
+                             f"({ROWS[case.spec.name][3]}), {int((~right).sum())} of {right.size} wrong; result {dtype}")
+    Worst.add(case, dtype, float(np.max(ulps, initial=0)))
+
+
+def expected_dtype(case, got):
+    rule, operands = case.spec.result, [wf.float32 if o is None else getattr(wf, o.dtype) for o in case.operands()]
+    if rule in ("promote", "float") and operands:
+        kind = operands[0]
+        for other in operands[1:]:
+            kind = wf.promote_types(kind, other)
+        return wf.float32 if rule == "float" and not kind.is_floating_point else kind
+    if rule == "same":
+        return operands[0]
+    return getattr(wf, rule) if rule else got.dtype
+
+
+def run(case):
+    """Compute a case both ways and compare."""
+    spec = case.spec
+    arguments, keywords = case.map(Operand.exact)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        want = None if spec.compare and not spec.function else spec.function(*arguments, **keywords)
+    got_args, got_keywords = case.map(Operand.tensor)
+    got = getattr(wf._weft.ops, spec.name)(*got_args, **got_keywords)
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if spec.compare:
+            spec.compare(got, want, case)
+            for one in got if isinstance(got, tuple) else (got,):
+                Worst.add(case, one.dtype.name, 0.0)
+            return
+        many = isinstance(got, tuple)
+        wants = want if isinstance(want, (tuple, list)) else (want,)
+        gots = got if many else (got,)
+        assert len(gots) == len(wants), f"{len(gots)} results, not {len(wants)}"
+        for one, exact in zip(gots, wants):
+            check_one(case, one, exact, arguments, keywords)
+        assert gots[0].dtype == expected_dtype(case, gots[0]), f"dtype {gots[0].dtype}, not {expected_dtype(case, gots[0])}"
+
+
+def try_case(spec, data):
+    case = Case(spec, data)
+    try:
+        run(case)
+    except hypothesis.errors.UnsatisfiedAssumption:
+        raise
+    except Exception as error:
+        error.add_note("\n" + case.program() + "\n")
+        raise

@@ -1,0 +1,2 @@
+"""References of the section creation; harness.py says how to add one."""
+from harness import ALL, FLOATS, INTEGERS, NUMBERS, reference  # noqa: F401
