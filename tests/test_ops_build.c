@@ -367,7 +367,7 @@ static void attention_refuses_what_does_not_fit(void **state)
                 "3 query heads are no multiple of 2 key heads");
     check_error(weft_scaled_dot_product_attention(F32(1, 2, 5, 4), k, k, NULL), WEFT_E_SHAPE, "q [1, 2, 5, 4], k [1, 2, 7, 8]");
     check_error(weft_scaled_dot_product_attention(F32(1, 2, 5, 8), k, F32(1, 2, 6, 8), NULL), WEFT_E_SHAPE, "differ");
-    check_error(weft_scaled_dot_product_attention(F32(2, 5, 8), k, k, NULL), WEFT_E_SHAPE, "q has rank 3");
+    check_error(weft_scaled_dot_product_attention(F32(2, 5, 8), k, k, NULL), WEFT_E_SHAPE, "ranks 3, 4 and 4");
     check_error(weft_scaled_dot_product_attention(OF(I32, 1, 2, 5, 8), k, k, NULL), WEFT_E_DTYPE, "q is i32");
     weft_tensor *fine = F32(1, 2, 5, 8);
     check_error(weft_scaled_dot_product_attention(fine, k, k, &(weft_attention_opts){.mask = F32(3, 7)}), WEFT_E_SHAPE, "mask");

@@ -259,6 +259,11 @@ typedef struct weft_attention_opts {
     float scale;         /* finite; 0: 1 / sqrt(D) */
     weft_tensor *mask;   /* broadcastable to [B, Hq, Tq, Tk]: bool (true attends) or float (added); NULL: none */
     weft_tensor *kv_len; /* rank 0 i32: only keys 0 .. kv_len-1 exist (a KV cache); NULL: Tk */
+    bool has_window;     /* query i attends to keys p - window_left .. p + window_right, p = L - Tq + i */
+    int64_t window_left, window_right; /* below 0: no bound on that side */
+    float softcap;       /* logits s become softcap tanh(s / softcap) before masks; 0: as they are */
+    weft_tensor *alibi_slopes; /* [Hq] floats: slope (key - p) is added to logits; NULL: none */
+    weft_tensor *sinks;  /* [Hq] floats: one more logit a head in the denominator alone; NULL: none */
 } weft_attention_opts;
 
 /* Scaled dot-product attention, per head: softmax(scale Q K^T + mask) V, without the Tq x Tk matrix.
@@ -267,8 +272,12 @@ typedef struct weft_attention_opts {
  *                             Hkv (grouped-query attention); two dtypes are promoted to one
  *   opts     NULL for the defaults
  *   returns  [B, Hq,  Tq, D]  dtype of q, accumulated in f32; a row with every key masked is zeros
- * Errors: WEFT_E_SHAPE, WEFT_E_DTYPE; WEFT_E_VALUE for a scale that is not finite.
- * Source: Dao et al. 2022, FlashAttention, arXiv:2205.14135, algorithm 1. */
+ * Also: q, k, v of one other rank from 2, [T, D], [B, T, D] or [.., H, T, D]; f64; v [B, Hkv, Tk, E], which gives
+ * [B, Hq, Tq, E]. A window and ALiBi store a mask [Tq, Tk] or [Hq, Tq, Tk]; softcap, sinks, f64 and E != D store
+ * the logits.
+ * Errors: WEFT_E_SHAPE, WEFT_E_DTYPE; WEFT_E_VALUE for a scale or softcap that is not finite, a softcap below 0.
+ * Source: Dao et al. 2022, FlashAttention, arXiv:2205.14135, algorithm 1; ALiBi: Press et al. 2021,
+ * arXiv:2108.12409; sinks: Xiao et al. 2023, arXiv:2309.17453. */
 WEFT_API weft_tensor *weft_scaled_dot_product_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
                                                         const weft_attention_opts *opts);
 

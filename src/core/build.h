@@ -73,6 +73,9 @@ weft_status wf_require_plain(const char *who, const weft_tensor *t);
 /* Errors when t is no f32, f16, bf16 or f64. */
 weft_status wf_require_float(const char *who, const weft_tensor *t);
 
+/* build_attention.c: what the fused node takes, without window, softcap, ALiBi and sinks */
+weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts);
+
 /* rope.c */
 void wf_rope_drop(wf_core_ctx *core);
 

@@ -1,4 +1,4 @@
-/* build_attention.c - builder of scaled dot-product attention.
+/* build_attention.c - the node of scaled dot-product attention; compose_networks_attention.c is its builder.
  *
  * The node's result is stored [B, Tq, Hq, D], time before heads, and handed out through a permuted view:
  * joining the heads again after attention is then a free reshape.
@@ -127,8 +127,7 @@ static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_o
     return n;
 }
 
-weft_tensor *weft_scaled_dot_product_attention(weft_tensor *q, weft_tensor *k, weft_tensor *v,
-                                               const weft_attention_opts *opts)
+weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts)
 {
     weft_tensor *in[5] = {q, k, v}, *r;
     int n_in = 3;

@@ -2,6 +2,7 @@
 #ifndef WF_FUNCTIONS_CALLS_H
 #define WF_FUNCTIONS_CALLS_H
 
+#include "composite.h"
 #include "functions.h"
 #include "weft/ops.h"
 
