@@ -255,20 +255,31 @@ static weft_status wrong_kind(const wf_call *c, int i, const weft_attr *a)
     return wf_fail(WEFT_E_DTYPE, "%s: %s takes %s, not %s", c->op->name, c->op->params[i].name, wanted[c->op->params[i].type], kind_names[a->kind]);
 }
 
+static bool fits(weft_dtype dtype, double v)
+{
+    switch (dtype) {
+    case WEFT_DTYPE_I8: return v >= -128 && v <= 127;
+    case WEFT_DTYPE_U8: return v >= 0 && v <= 255;
+    case WEFT_DTYPE_I32: return v >= INT32_MIN && v <= INT32_MAX;
+    case WEFT_DTYPE_U32: return v >= 0 && v <= UINT32_MAX;
+    default: return true;
+    }
+}
+
+/* A number takes the dtype of the tensor it meets when that can hold its kind, as in PyTorch: f16 + 2.5 is f16. */
 weft_tensor *wf_call_number(const wf_call *c, const weft_tensor *beside, double value, bool is_int)
 {
-    weft_dtype dtype = is_int ? WEFT_DTYPE_I32 : WEFT_DTYPE_F32;
-    if (beside && beside->status == WEFT_OK) { /* wide enough for the tensor it meets */
-        dtype = beside->node->dtype == WEFT_DTYPE_F64 && !is_int   ? WEFT_DTYPE_F64
-                : beside->node->dtype == WEFT_DTYPE_I64 && is_int ? WEFT_DTYPE_I64
-                                                                  : dtype;
-    }
-    if (is_int && (value < INT32_MIN || value > INT32_MAX))
-        dtype = WEFT_DTYPE_I64;
-    if (dtype == WEFT_DTYPE_F32)
-        return weft_scalar_f32(c->ctx, (float)value); /* a run-time value: another one finds the same plan */
+    weft_dtype dtype = is_int ? WEFT_DTYPE_I32 : WEFT_DTYPE_F32, other = beside && beside->status == WEFT_OK ? beside->node->dtype : dtype;
+    if (weft_dtype_is_float(other) || (is_int && weft_dtype_is_integer(other)))
+        dtype = other;
+    if (is_int && !fits(dtype, value))
+        dtype = fits(WEFT_DTYPE_I32, value) ? WEFT_DTYPE_I32 : WEFT_DTYPE_I64;
     if (dtype == WEFT_DTYPE_I32)
-        return weft_scalar_i32(c->ctx, (int32_t)value);
+        return weft_scalar_i32(c->ctx, (int32_t)value); /* a run-time value: another one finds the same plan */
+    if (dtype == WEFT_DTYPE_F32)
+        return weft_scalar_f32(c->ctx, (float)value);
+    if (dtype == WEFT_DTYPE_F16 || dtype == WEFT_DTYPE_BF16)
+        return weft_cast(weft_scalar_f32(c->ctx, (float)value), dtype);
     return weft_full(c->ctx, dtype, 0, NULL, value);
 }
 

@@ -69,7 +69,7 @@ static bool takes_int(const weft_op_info *info, int i)
     if (i >= info->n_params)
         return false;
     weft_param_type t = info->params[i].type;
-    return t == WEFT_PARAM_INT || t == WEFT_PARAM_INTS || t == WEFT_PARAM_FLOAT || t == WEFT_PARAM_TENSOR;
+    return t == WEFT_PARAM_INT || t == WEFT_PARAM_INTS || t == WEFT_PARAM_INTS_OR_STRING || t == WEFT_PARAM_FLOAT || t == WEFT_PARAM_TENSOR;
 }
 
 static int match_positional(call *c, PyObject *self, PyObject *const *args, Py_ssize_t n)
@@ -91,7 +91,7 @@ static int match_positional(call *c, PyObject *self, PyObject *const *args, Py_s
         if (type == WEFT_PARAM_TENSORS && !PyList_Check(args[at]) && !PyTuple_Check(args[at])) {
             while (more < n && wp_is_tensor(args[more]))
                 more++;
-        } else if (type == WEFT_PARAM_INTS && is_int(args[at]) && !takes_int(info, i + 1)) {
+        } else if ((type == WEFT_PARAM_INTS || type == WEFT_PARAM_INTS_OR_STRING) && is_int(args[at]) && !takes_int(info, i + 1)) {
             while (more < n && is_int(args[more]))
                 more++;
         }
@@ -295,6 +295,11 @@ static int add_param(call *c, int i)
         a->i = truth;
         return truth < 0 && !PyErr_Occurred() ? wrong(c, i, "a bool", o) : truth < 0 ? -1 : 0;
     }
+    case WEFT_PARAM_INTS_OR_STRING:
+        if (PyUnicode_Check(o)) {
+            a->kind = WEFT_ATTR_STRING;
+            return (a->s = PyUnicode_AsUTF8AndSize(o, NULL)) ? 0 : -1;
+        } /* fall through */
     case WEFT_PARAM_INTS:
         if (is_int(o) && !(c->rest && c->rest_at == i)) {
             a->kind = WEFT_ATTR_INT;
