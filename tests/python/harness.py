@@ -45,7 +45,7 @@ UNIT = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8, "float64"
 LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float64": 1.7976931348623157e308}
 SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126, "float64": 2.0**-1022}
 SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133, "float64": 2.0**-1074}
-EXTENTS = (1, 2, 3, 3, 4, 5, 7, 8, 0)
+EXTENTS = (3, 2, 1, 4, 5, 3, 2, 7, 8)
 MAX_ELEMENTS = 400
 
 ROWS = {row[0]: row for row in wf.operation_table()}
@@ -192,11 +192,13 @@ class Draw:
         rank = min(max(self.choice((1, 2, 3, 2, 3, 0, 4, 5, 6)), min_rank), max_rank)
         shape, size = [], 1
         for _ in range(rank):
-            n = self.choice([e for e in EXTENTS if e >= low])
+            n = max(self.choice(EXTENTS), low)
             while n > 1 and size * n > MAX_ELEMENTS:
                 n -= 1
             shape.append(n)
             size *= max(n, 1)
+        if low == 0 and rank and self.int(0, 11) == 11:
+            shape[int(self.rng.integers(0, rank))] = 0
         return tuple(shape)
 
     def broadcast(self, shape):
