@@ -220,7 +220,10 @@ static weft_status set_preset(wf_call *c, int i)
     s->given = true;
     switch (p->type) {
     case WEFT_PARAM_INT: s->i = strtoll(p->preset, NULL, 10); break;
-    case WEFT_PARAM_FLOAT: s->f = decimal(p->preset); break;
+    case WEFT_PARAM_FLOAT:
+        s->f = decimal(p->preset);
+        s->i = strpbrk(p->preset, ".e") ? WEFT_ATTR_FLOAT : WEFT_ATTR_INT;
+        break;
     case WEFT_PARAM_BOOL: s->i = p->preset[0] == 'T'; break;
     case WEFT_PARAM_STRING: s->s = p->preset; break;
     case WEFT_PARAM_DTYPE:
@@ -310,6 +313,7 @@ static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
         return a->kind == WEFT_ATTR_INT || a->kind == WEFT_ATTR_BOOL ? WEFT_OK : wrong_kind(c, i, a);
     case WEFT_PARAM_FLOAT:
         s->f = a->kind == WEFT_ATTR_FLOAT ? a->f : (double)a->i;
+        s->i = a->kind;
         return a->kind == WEFT_ATTR_FLOAT || a->kind == WEFT_ATTR_INT || a->kind == WEFT_ATTR_BOOL ? WEFT_OK : wrong_kind(c, i, a);
     case WEFT_PARAM_BOOL:
         s->i = a->i != 0;

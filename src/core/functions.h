@@ -11,7 +11,7 @@ typedef struct wf_slot {
     bool given, none;
     weft_tensor *t;
     const weft_attr *number; /* in place of a tensor */
-    int64_t i;
+    int64_t i; /* of a float parameter: the kind of attribute it came as */
     double f;
     const char *s;
     const int64_t *ints;
