@@ -37,6 +37,8 @@ int wf_emit_activation(wf_kb *b, weft_activation act, wf_kty t, int x);
 
 /* emit_indexed.c */
 int wf_emit_indexed(wf_emit *e, int32_t n, const wf_pos *pos);
+/* emit_random.c */
+int wf_emit_random(wf_emit *e, int32_t n, const wf_pos *pos);
 /* Coordinate of pos on an axis of n. */
 int wf_emit_coord(wf_emit *e, const wf_cnode *n, const wf_pos *pos, int axis);
 /* Element index through an input's view when coordinates are given as: `pos` for the view's axes, except

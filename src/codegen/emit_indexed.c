@@ -242,6 +242,8 @@ int wf_emit_indexed(wf_emit *e, int32_t id, const wf_pos *pos)
         return emit_index_select(e, id, pos);
     case WF_OP_GATHER:
         return emit_gather(e, id, pos);
+    case WF_OP_RANDOM:
+        return wf_emit_random(e, id, pos);
     default:
         return emit_rope(e, id, pos);
     }

@@ -51,6 +51,7 @@ typedef union wf_attrs {
     struct { double start, step; } iota;
     struct { int32_t activation; uint32_t has_bias, act_int8; } linear;    /* inputs: x, w, [bias] */
     struct { int64_t diagonal; } tri;
+    struct { uint32_t form, word, range; } random; /* inputs: seed low, high, offset low, high, rank 0 i32. form: WF_RANDOM_* */
     struct { int32_t axis; } index;  /* index_select: x, index; gather: x, index; cat: xs; slice_update: dst, src, start */
     struct {                         /* inputs: x, freq [dim/2, 2] u32 (turns a position in 0.64 fixed point, high and
                                       * low word: see rope.c), [positions], [offset] */
@@ -61,6 +62,14 @@ typedef union wf_attrs {
     struct { int64_t k; } topk;
     uint64_t raw[4];
 } wf_attrs;
+
+/* What a RANDOM node gives of the four Philox words of an element. */
+enum {
+    WF_RANDOM_WORD,       /* u32: word `word`, shifted right by `range` */
+    WF_RANDOM_BELOW,      /* u32: 0 .. range-1 of 64 bits; range 0: 2^32 */
+    WF_RANDOM_NORMAL,     /* f32: mean 0, deviation 1 */
+    WF_RANDOM_EXPONENTIAL /* f32: mean 1 */
+};
 
 /* ---- storage: a counted handle on bytes of a device. core defines it, the runtime fills it. ---- */
 typedef struct wf_storage {
@@ -125,6 +134,7 @@ typedef struct wf_core_ctx {
     int32_t n_free_nodes[WF_NODE_ROOM_MAX + 1], n_free_tensors;
     int64_t live_nodes, live_tensors;
     int64_t holds;        /* live tensors and scopes; together they own one of refs */
+    uint64_t random_seed, random_offset; /* of the context's own stream; see compose_random.c */
     struct wf_rope_freq *rope_freqs; /* uploaded frequency leaves; see rope.c */
     void (*destroy)(weft_ctx *); /* frees the weft_ctx itself */
     /* leaves: make a storage filled from host data; set by the runtime */

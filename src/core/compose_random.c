@@ -1,0 +1,324 @@
+/* compose_random.c - random numbers: a node that gives Philox words of (seed, offset + i), and everything else as ops on it.
+ *
+ * Seed and offset are four run-time scalars, so that a draw at another place is the same plan. A draw takes its place in the
+ * stream when it is recorded. emit_random.c is the generator itself.
+ */
+#include <math.h>
+
+#include "build.h"
+#include "weft/ops_random.h"
+
+typedef struct draw {
+    weft_ctx *ctx;
+    const char *who;
+    wf_view shape;
+    weft_tensor *place[4]; /* seed low, high, offset low, high */
+    weft_tensor *error;    /* not NULL: the result */
+} draw;
+
+static bool is_float(weft_dtype dtype) { return wf_dtype_known(dtype) && weft_dtype_is_float(dtype); }
+
+static bool sound(const char *who, int n, weft_tensor *const *in, weft_tensor **fail)
+{
+    if (!wf_enter(who, n, in, fail))
+        return false;
+    wf_unlock(&wf_core(in[0]->ctx)->lock);
+    return true;
+}
+
+weft_status weft_manual_seed(weft_ctx *ctx, uint64_t seed)
+{
+    weft_tensor *r;
+    if (!wf_enter_ctx("manual_seed", ctx, &r))
+        return WEFT_E_CONTEXT;
+    wf_core(ctx)->random_seed = seed;
+    wf_core(ctx)->random_offset = 0;
+    wf_unlock(&wf_core(ctx)->lock);
+    return WEFT_OK;
+}
+
+/* Takes the next values of the stream, one for each element of the shape. */
+static draw begin(const char *who, weft_ctx *ctx, int rank, const int64_t *shape, weft_generator *g)
+{
+    draw d = {.ctx = ctx, .who = who};
+    if (!wf_enter_ctx(who, ctx, &d.error))
+        return d;
+    weft_status st = wf_view_contiguous(who, rank, shape, &d.shape);
+    weft_generator at = g ? *g : (weft_generator){wf_core(ctx)->random_seed, wf_core(ctx)->random_offset};
+    if (st == WEFT_OK) {
+        uint64_t n = (uint64_t)wf_view_numel(&d.shape);
+        if (g)
+            g->offset += n;
+        else
+            wf_core(ctx)->random_offset += n;
+    }
+    wf_unlock(&wf_core(ctx)->lock);
+    if (st != WEFT_OK) {
+        d.error = wf_tensor_error_last(ctx, st);
+        return d;
+    }
+    uint32_t words[4] = {(uint32_t)at.seed, (uint32_t)(at.seed >> 32), (uint32_t)at.offset, (uint32_t)(at.offset >> 32)};
+    for (int i = 0; i < 4; i++) {
+        int32_t bits;
+        memcpy(&bits, &words[i], sizeof bits);
+        d.place[i] = weft_scalar_i32(ctx, bits);
+    }
+    return d;
+}
+
+static weft_tensor *take(const draw *d, uint32_t form, uint32_t word, uint32_t range)
+{
+    weft_tensor *r;
+    if (d->error)
+        return d->error;
+    if (!wf_enter(d->who, 4, d->place, &r))
+        return r;
+    weft_dtype dtype = form == WF_RANDOM_WORD || form == WF_RANDOM_BELOW ? WEFT_DTYPE_U32 : WEFT_DTYPE_F32;
+    wf_node *n = wf_node_like(d->ctx, WF_OP_RANDOM, dtype, 4, &d->shape);
+    if (!n)
+        return wf_leave(d->ctx, wf_tensor_error_last(d->ctx, WEFT_E_OOM));
+    for (int i = 0; i < 4; i++)
+        wf_node_set_input(n, i, d->place[i]->node, &d->place[i]->view);
+    n->attrs.random.form = form;
+    n->attrs.random.word = word;
+    n->attrs.random.range = range;
+    return wf_leave(d->ctx, wf_tensor_new(d->ctx, n, NULL));
+}
+
+/* A number of the dtype; of f32 one that is no part of the plan. */
+static weft_tensor *number(weft_ctx *ctx, weft_dtype dtype, double value)
+{
+    return dtype == WEFT_DTYPE_F32 ? weft_scalar_f32(ctx, (float)value) : weft_full(ctx, dtype, 0, NULL, value);
+}
+
+static weft_tensor *constant(weft_ctx *ctx, weft_dtype dtype, double value) { return weft_full(ctx, dtype, 0, NULL, value); }
+
+/* ---- uniform numbers ---- */
+
+/* [0, 1) in f64, of words `word` and the next: 27 and 26 bits. */
+static weft_tensor *wide_uniform(const draw *d, uint32_t word)
+{
+    weft_tensor *high = weft_cast(take(d, WF_RANDOM_WORD, word, 5), WEFT_DTYPE_F64);
+    weft_tensor *low = weft_cast(take(d, WF_RANDOM_WORD, word + 1, 6), WEFT_DTYPE_F64);
+    weft_tensor *both = weft_add(weft_mul(high, constant(d->ctx, WEFT_DTYPE_F64, 0x1p26)), low);
+    return weft_mul(both, constant(d->ctx, WEFT_DTYPE_F64, 0x1p-53));
+}
+
+/* [0, 1) in f32, exact in `bits` bits. */
+static weft_tensor *narrow_uniform(const draw *d, uint32_t bits)
+{
+    weft_tensor *word = weft_cast(take(d, WF_RANDOM_WORD, 0, 32 - bits), WEFT_DTYPE_F32);
+    return weft_mul(word, constant(d->ctx, WEFT_DTYPE_F32, ldexp(1, -(int)bits)));
+}
+
+static weft_tensor *uniform(const draw *d, weft_dtype dtype)
+{
+    if (dtype == WEFT_DTYPE_F64)
+        return wide_uniform(d, 0);
+    return weft_cast(narrow_uniform(d, dtype == WEFT_DTYPE_F16 ? 11 : dtype == WEFT_DTYPE_BF16 ? 8 : 24), dtype);
+}
+
+static weft_tensor *no_float(const char *who, weft_ctx *ctx, weft_dtype dtype)
+{
+    return wf_tensor_error(ctx, WEFT_E_DTYPE, "%s: %s is no float dtype", who, weft_dtype_name(dtype));
+}
+
+weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+{
+    if (!is_float(dtype))
+        return no_float("rand", ctx, dtype);
+    draw d = begin("rand", ctx, rank, shape, g);
+    return uniform(&d, dtype);
+}
+
+weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g)
+{
+    if (!is_float(dtype))
+        return no_float("uniform", ctx, dtype);
+    if (!isfinite(low) || !isfinite(high))
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "uniform: from %g to %g", low, high);
+    draw d = begin("uniform", ctx, rank, shape, g);
+    weft_dtype t = dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32;
+    weft_tensor *u = weft_mul(uniform(&d, t), number(ctx, t, high - low));
+    return weft_cast(weft_add(u, number(ctx, t, low)), dtype);
+}
+
+weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g)
+{
+    if (!wf_dtype_known(dtype) || weft_dtype_is_quantised(dtype) || dtype == WEFT_DTYPE_BOOL)
+        return wf_tensor_error(ctx, WEFT_E_DTYPE, "randint: no integers of %s", weft_dtype_name(dtype));
+    weft_dtype t = dtype == WEFT_DTYPE_I64 || dtype == WEFT_DTYPE_U32 ? dtype : WEFT_DTYPE_I32;
+    int64_t least = t == WEFT_DTYPE_I64 ? INT64_MIN : t == WEFT_DTYPE_U32 ? 0 : INT32_MIN;
+    int64_t most = t == WEFT_DTYPE_I64 ? INT64_MAX : t == WEFT_DTYPE_U32 ? (int64_t)UINT32_MAX + 1 : (int64_t)INT32_MAX + 1;
+    uint64_t range = (uint64_t)high - (uint64_t)low;
+    if (low >= high || low < least || high > most || range > (uint64_t)1 << 32)
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "randint: from %lld to %lld in %s", (long long)low, (long long)high, weft_dtype_name(t));
+    draw d = begin("randint", ctx, rank, shape, g);
+    weft_tensor *r = weft_cast(take(&d, WF_RANDOM_BELOW, 0, (uint32_t)range), t);
+    if (low != 0 && (t != WEFT_DTYPE_I64 || (low > -((int64_t)1 << 53) && low < (int64_t)1 << 53)))
+        r = weft_add(r, constant(ctx, t, (double)low));
+    else if (low != 0) /* a constant is a double */
+        r = weft_add(r, weft_tensor_from(ctx, t, 0, NULL, &low));
+    return weft_cast(r, dtype);
+}
+
+/* ---- normal and exponential numbers ---- */
+
+static weft_tensor *normal(const draw *d, weft_dtype dtype)
+{
+    if (dtype != WEFT_DTYPE_F64)
+        return weft_cast(take(d, WF_RANDOM_NORMAL, 0, 0), dtype);
+    weft_tensor *u = weft_sub(constant(d->ctx, dtype, 1), wide_uniform(d, 0));
+    weft_tensor *radius = weft_sqrt(weft_mul(weft_log(u), constant(d->ctx, dtype, -2)));
+    return weft_mul(radius, weft_sin(weft_mul(wide_uniform(d, 2), constant(d->ctx, dtype, 6.283185307179586477))));
+}
+
+static weft_tensor *exponential(const draw *d, weft_dtype dtype)
+{
+    if (dtype != WEFT_DTYPE_F64)
+        return take(d, WF_RANDOM_EXPONENTIAL, 0, 0);
+    weft_tensor *u = weft_sub(constant(d->ctx, dtype, 1), wide_uniform(d, 0));
+    return weft_sub(constant(d->ctx, dtype, 0), weft_log(u));
+}
+
+weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+{
+    if (!is_float(dtype))
+        return no_float("randn", ctx, dtype);
+    draw d = begin("randn", ctx, rank, shape, g);
+    return normal(&d, dtype);
+}
+
+weft_tensor *weft_exponential(weft_ctx *ctx, weft_dtype dtype, double rate, int rank, const int64_t *shape, weft_generator *g)
+{
+    if (!is_float(dtype))
+        return no_float("exponential", ctx, dtype);
+    if (!(rate > 0))
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "exponential: the rate is %g", rate);
+    draw d = begin("exponential", ctx, rank, shape, g);
+    weft_tensor *e = exponential(&d, dtype);
+    if (rate != 1)
+        e = weft_div(e, number(ctx, dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32, rate));
+    return weft_cast(e, dtype);
+}
+
+weft_tensor *weft_normal(weft_tensor *mean, weft_tensor *std, weft_generator *g)
+{
+    weft_tensor *in[2] = {mean, std}, *r;
+    if (!sound("normal", 2, in, &r))
+        return r;
+    weft_ctx *ctx = mean->ctx;
+    wf_view shape;
+    weft_dtype dtype = WEFT_DTYPE_F32;
+    weft_status st = wf_view_broadcast_shape("normal", &mean->view, &std->view, &shape);
+    if (st == WEFT_OK)
+        st = weft_dtype_promote((weft_dtype)mean->node->dtype, (weft_dtype)std->node->dtype, &dtype);
+    if (st != WEFT_OK)
+        return wf_tensor_error_last(ctx, st);
+    if (!is_float(dtype))
+        dtype = WEFT_DTYPE_F32;
+    draw d = begin("normal", ctx, shape.rank, shape.shape, g);
+    weft_dtype t = dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32;
+    return weft_cast(weft_add(weft_mul(normal(&d, t), weft_cast(std, t)), weft_cast(mean, t)), dtype);
+}
+
+static weft_tensor *like(const char *who, weft_tensor *x, weft_generator *g, weft_tensor *(*f)(const draw *, weft_dtype))
+{
+    weft_tensor *r;
+    if (!sound(who, 1, &x, &r))
+        return r;
+    weft_dtype dtype = (weft_dtype)x->node->dtype;
+    if (!is_float(dtype))
+        return no_float(who, x->ctx, dtype);
+    draw d = begin(who, x->ctx, x->view.rank, x->view.shape, g);
+    return f(&d, dtype);
+}
+
+weft_tensor *weft_rand_like(weft_tensor *x, weft_generator *g) { return like("rand_like", x, g, uniform); }
+weft_tensor *weft_randn_like(weft_tensor *x, weft_generator *g) { return like("randn_like", x, g, normal); }
+
+/* ---- choices ---- */
+
+static weft_tensor *coin(const draw *d, weft_dtype dtype) /* the number to compare a probability with */
+{
+    return dtype == WEFT_DTYPE_F64 ? wide_uniform(d, 0) : narrow_uniform(d, 24);
+}
+
+weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
+{
+    weft_tensor *r;
+    if (!sound("bernoulli", 1, &p, &r))
+        return r;
+    weft_dtype dtype = (weft_dtype)p->node->dtype;
+    if (!is_float(dtype))
+        return no_float("bernoulli", p->ctx, dtype);
+    draw d = begin("bernoulli", p->ctx, p->view.rank, p->view.shape, g);
+    weft_tensor *chance = dtype == WEFT_DTYPE_F64 ? p : weft_cast(p, WEFT_DTYPE_F32);
+    return weft_cast(weft_lt(coin(&d, dtype), chance), dtype);
+}
+
+weft_tensor *weft_dropout(weft_tensor *x, double p, bool training, weft_generator *g)
+{
+    weft_tensor *r;
+    if (!sound("dropout", 1, &x, &r))
+        return r;
+    weft_ctx *ctx = x->ctx;
+    weft_dtype dtype = (weft_dtype)x->node->dtype;
+    if (!(p >= 0 && p <= 1))
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "dropout: p is %g, not 0 .. 1", p);
+    if (!is_float(dtype))
+        return no_float("dropout", ctx, dtype);
+    if (!training)
+        return weft_reshape(x, x->view.rank, x->view.shape);
+    draw d = begin("dropout", ctx, x->view.rank, x->view.shape, g);
+    weft_tensor *keep = weft_ge(narrow_uniform(&d, 24), weft_scalar_f32(ctx, (float)p));
+    weft_tensor *scaled = weft_mul(x, number(ctx, dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32, p < 1 ? 1 / (1 - p) : 0));
+    return weft_where(keep, weft_cast(scaled, dtype), constant(ctx, dtype, 0));
+}
+
+weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
+{
+    if (n < 0 || n > INT32_MAX)
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "randperm: of %lld", (long long)n);
+    draw d = begin("randperm", ctx, 1, &n, g);
+    return weft_topk(take(&d, WF_RANDOM_WORD, 0, 0), n, NULL);
+}
+
+weft_tensor *weft_permutation(weft_tensor *x, int axis, weft_generator *g)
+{
+    weft_tensor *r;
+    if (!sound("permutation", 1, &x, &r))
+        return r;
+    weft_status st = wf_axis("permutation", x->view.rank, axis, &axis);
+    if (st != WEFT_OK)
+        return wf_tensor_error_last(x->ctx, st);
+    return weft_index_select(x, axis, weft_randperm(x->ctx, x->view.shape[axis], g));
+}
+
+/* A race: each index arrives after an exponential time of its weight as rate, so the first k to arrive are a draw of k
+ * without replacement, and the first of one race each are draws with it (Efraimidis and Spirakis 2006). */
+weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
+{
+    weft_tensor *r;
+    if (!sound("multinomial", 1, &weights, &r))
+        return r;
+    weft_ctx *ctx = weights->ctx;
+    int rank = weights->view.rank;
+    weft_dtype dtype = (weft_dtype)weights->node->dtype;
+    if (!is_float(dtype))
+        return no_float("multinomial", ctx, dtype);
+    if (rank < 1 || rank > 2)
+        return wf_tensor_error(ctx, WEFT_E_SHAPE, "multinomial: weights have rank %d, expected 1 or 2", rank);
+    int64_t C = weights->view.shape[rank - 1];
+    if (C == 0 || n < 1 || n > INT32_MAX || (!replacement && n > C))
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "multinomial: %lld draws of %lld weights", (long long)n, (long long)C);
+    int64_t shape[3] = {rank == 2 ? weights->view.shape[0] : 1, n, C};
+    weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F32);
+    if (replacement)
+        p = weft_expand(weft_unsqueeze(p, -2), rank + 1, shape + (rank == 2 ? 0 : 1));
+    draw d = begin("multinomial", ctx, p->view.rank, p->view.shape, g);
+    /* What has no weight never arrives, but before nothing. */
+    weft_tensor *none = constant(ctx, WEFT_DTYPE_F32, -1);
+    weft_tensor *speed = weft_where(weft_gt(p, constant(ctx, WEFT_DTYPE_F32, 0)), weft_div(p, exponential(&d, WEFT_DTYPE_F32)), none);
+    return replacement ? weft_argmax(speed, (int[]){-1}, 1, false) : weft_topk(speed, n, NULL);
+}
