@@ -60,6 +60,7 @@ typedef union wf_attrs {
     } rope;
     struct { float scale; uint32_t causal, has_mask, has_kv_len; } sdpa;   /* inputs: q, k, v, [mask], [kv_len] */
     struct { int64_t k; } topk;
+    struct { int32_t kind; uint32_t flags; } linalg; /* wf_linalg_kind; inputs [batch, m, n] and maybe [batch, n, k], row-major */
     uint64_t raw[4];
 } wf_attrs;
 

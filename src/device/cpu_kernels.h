@@ -11,6 +11,7 @@
 #define WF_KERN_QUANT_WORDS 20 /* word 11: dtypes of x, out; 12..15 row extents of x, outermost first; 16..19 their strides */
 #define WF_KERN_SDPA_WORDS 32  /* word 31: dtypes of q, k, v, out, mask; word 30: element of a bound kv_len */
 #define WF_KERN_TOPK_WORDS 12  /* word 11: dtype of x */
+#define WF_KERN_LINALG_WORDS 9 /* 0 kind 1 flags (linalg.h) 2 batch 3 m 4 n 5 k 6 offset of a 7 offset of b 8 dtype */
 
 /* A dtypes word: operand i in bits 4 i .. 4 i + 3, and flags. */
 #define WF_KERN_HAS_SCRATCH (1 << 24) /* the last binding before the epilogue's is scratch */

@@ -129,7 +129,7 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
         int64_t align;
     } problem;
     if (!name_op(req, &op))
-        return wf_fail(WEFT_E_UNSUPPORTED, "kernels: op %d has no hand-written kernel", (int)req->op);
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: no kernel on this device", wf_op_table[req->op].name);
     memset(&problem, 0, sizeof problem);
     memset(out, 0, sizeof *out);
     WF_TRY(op.family->read(caps, req, problem.bytes));

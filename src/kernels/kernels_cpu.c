@@ -359,6 +359,26 @@ static weft_status choose_topk(const wf_kernel_req *req, wf_kernel_choice *out)
     return bind_rest(req, l, out, 11);
 }
 
+/* ---- decompositions ---- */
+static weft_status choose_linalg(const wf_kernel_req *req, wf_kernel_choice *out)
+{
+    wf_launch *l = &out->launch[0];
+    const wf_view *a = &req->in[0].view, *b = req->n_in > 1 ? &req->in[1].view : NULL;
+    l->row = "linalg";
+    if (req->epilogue || a->rank != 3 || (b && b->rank != 3) || !wf_view_is_contiguous(a) || (b && !wf_view_is_contiguous(b)))
+        return wf_fail(WEFT_E_INTERNAL, "linalg: operands are not row-major batches");
+    const int64_t head[8] = {req->attrs.linalg.kind, req->attrs.linalg.flags, a->shape[0], a->shape[1], a->shape[2], b ? b->shape[2] : 0, a->offset,
+                             b ? b->offset : 0};
+    WF_TRY(put_all(l, 0, head, 8));
+    l->statics[8] = dtype_word(req->in[0].dtype, 0);
+    l->n_static = WF_KERN_LINALG_WORDS;
+    out->flops = 0;
+    out->bytes = (int64_t)weft_dtype_block_bytes(req->in[0].dtype) * wf_view_numel(a);
+    for (int i = 0; i < req->n_in; i++)
+        bind(l, i, WF_ACCESS_READ);
+    return bind_rest(req, l, out, 8);
+}
+
 weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
 {
     memset(out, 0, sizeof *out);
@@ -376,6 +396,7 @@ weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, 
         return weft_dtype_is_quantised(req->in[1].dtype) ? choose_quant(caps, req, out) : choose_matrix(caps, req, out);
     case WF_OP_SDPA: return choose_sdpa(caps, req, out);
     case WF_OP_TOPK: return choose_topk(req, out);
+    case WF_OP_LINALG: return choose_linalg(req, out);
     default: return wf_fail(WEFT_E_UNSUPPORTED, "%s: no hand-written CPU kernel", l->row);
     }
 }

@@ -173,5 +173,6 @@ weft_status wf_kern_linear_q4_0(const wf_cpu_run *run, const wf_cpu_kernel *epil
 weft_status wf_kern_linear_q4_1(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_sdpa(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_topk(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_linalg(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 
 #endif

@@ -12,6 +12,7 @@ static const wf_cpu_named rows[] = {
     BLOCKS(linear_q4_0),
     BLOCKS(linear_q4_1),
     {"sdpa", wf_kern_sdpa, WF_KERN_SDPA_WORDS, 31, 3, false},
+    {"linalg", wf_kern_linalg, WF_KERN_LINALG_WORDS, 8, 1, false},
     {"topk", wf_kern_topk, WF_KERN_TOPK_WORDS, 11, 1, false},
 };
 
