@@ -10,6 +10,7 @@
  */
 #include "device_context.h"
 #include "ops_indexed.h"
+#include "ops_linalg.h"
 #include "ops_draws.h"
 
 static const char *filter;
@@ -34,7 +35,7 @@ static const row_driver drivers[OP_COUNT] = {
     [OP_FULL] = run_full, [OP_WHERE] = run_where, [OP_CAST] = run_cast, [OP_COPY] = run_copy, [OP_MATMUL] = run_matmul,
     [OP_LINEAR] = run_linear, [OP_IOTA] = run_iota, [OP_TRI] = run_tri, [OP_INDEX_SELECT] = run_select, [OP_GATHER] = run_select,
     [OP_CAT] = run_joins, [OP_SLICE_UPDATE] = run_joins, [OP_ROPE] = run_rope, [OP_SDPA] = run_sdpa, [OP_TOPK] = run_topk,
-    [OP_RANDOM] = run_random,
+    [OP_RANDOM] = run_random, [OP_LINALG] = run_linalg,
 };
 
 static void row_equals_its_reference(void **state)
