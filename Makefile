@@ -4,6 +4,8 @@
 #   make test            every short test            make test-long      the rest
 #   make bench           measurements and peers      make mutants        planted faults are all found
 #   make asan ubsan tsan the tests under sanitizers  make fuzz           fuzz targets, FUZZ_S seconds each
+#   make fuzz-ops        oracle tests of operations with new seeds, until interrupted
+#   make docs            docs/ops.md and the type stubs, from the table of operations
 #   make check           layering, exports, headers  make lint           WGSL through Tint
 #   make conformance DEVICE=SPEC                     that a device keeps the contract of hal.h
 #   make setup, build, install PREFIX=.., clean
@@ -17,7 +19,7 @@ PY = build/venv/bin/python3
 STORY = models/stories260k/stories260K.F32.gguf
 MODEL ?= $(STORY)
 
-.PHONY: run test test-long bench mutants asan ubsan tsan fuzz conformance check lint setup configure build program install clean
+.PHONY: run test test-long bench mutants asan ubsan tsan fuzz fuzz-ops docs conformance check lint setup configure build program install clean
 
 setup:
 	@sh tools/setup.sh
@@ -60,6 +62,13 @@ tsan:
 
 fuzz: setup
 	@python3 tools/run_fuzz.py --seconds $(FUZZ_S) --keep
+
+fuzz-ops: build
+	@WEFT_BUILD=$(abspath $(B)) $(PY) tests/python/fuzz_ops.py $(OPS)
+
+docs: build
+	@python3 tools/op_docs.py --build $(B)
+	@PYTHONPATH=$(B)/python python3 bindings/python/tools/stubs.py
 
 conformance: build
 	@WEFT_TEST_DEVICE=$(DEVICE) $(B)/test_hal_conformance

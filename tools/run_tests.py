@@ -55,6 +55,16 @@ PYTHON = [
     ("tests/test_smollm2.py", {}, "", True, 1800),
     ("tests/test_mutants.py", {}, "", False, 7200),
 ]
+# Tests of the Python package, by pytest: path, environment, needs, long only, seconds allowed.
+PYTEST = [
+    ("tests/python/test_package.py", {}, "pytest", False, 600),
+    ("tests/python/test_package.py", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", False, 900),
+    ("tests/python/test_draws.py", {}, "pytest", False, 300),
+    ("tests/python/test_docs.py", {}, "pytest", False, 300),
+    ("tests/python/test_oracle.py", {"WEFT_ORACLE_EXAMPLES": "20"}, "pytest", False, 1800),
+    ("tests/python/test_oracle.py", {"WEFT_TEST_DEVICE": "webgpu", "WEFT_ORACLE_EXAMPLES": "3"}, "webgpu", False, 1800),
+    ("tests/python/test_oracle.py", {"WEFT_ORACLE_EXAMPLES": "400"}, "pytest", True, 7200),
+]
 
 
 LOCK = threading.Lock()
@@ -110,6 +120,16 @@ def count_unittest(out, err):
     failed = re.findall(r"^(?:FAIL|ERROR): (\S+)", text, re.M)
     skipped = [": ".join(found) for found in re.findall(r"^(\w+) .*\.\.\. skipped '(.*)'$", text, re.M)]
     return max(int(match.group(1)) - len(failed) - len(skipped), 0), failed, skipped
+
+
+def count_pytest(out, err):
+    """The last line of pytest -q -rsf: "1 failed, 54 passed, 2 skipped in 54.52s"."""
+    found = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", out.strip().splitlines()[-1] if out.strip() else "")}
+    if not found:
+        return 0, ["did not run"], []
+    failed = re.findall(r"^(?:FAILED|ERROR) \S+::(\S+)", out, re.M) or ["?"] * (found.get("failed", 0) + found.get("error", 0) + found.get("errors", 0))
+    skipped = [reason for n, reason in re.findall(r"^SKIPPED \[(\d+)\] \S+ (.*)$", out, re.M) for _ in range(int(n))]
+    return found.get("passed", 0), failed, skipped
 
 
 def execute(command, env, seconds):
@@ -216,6 +236,24 @@ def main():
         if os.path.exists(os.path.join(ROOT, path)) and (args.long or not long_only):
             label = path + "".join(f" on {v}" for v in extra.values())
             jobs.append((label, [python, path, "-v"], {**python_env, **extra}, needs, seconds, count_unittest))
+
+    pytest_env = dict(python_env)
+    if args.sanitizer == "address":  # the interpreter is not instrumented: the runtime comes first
+        pytest_env["LD_PRELOAD"] = program_env["LD_PRELOAD"].split()[0]
+    if args.sanitizer == "thread":
+        missing["pytest"] = "the thread sanitizer runs the CPU parts in C"
+    if args.sanitizer:
+        pytest_env["WEFT_SANITIZED"] = "1"
+    if subprocess.run([python, "-c", "import numpy, scipy, hypothesis, pytest"], capture_output=True).returncode:
+        missing["pytest"] = "numpy, scipy, hypothesis or pytest is not there"
+    if not glob.glob(os.path.join(build, "python", "weft", "_weft*")):
+        missing["pytest"] = "the Python package is not built"
+    for path, extra, needs, long_only, seconds in PYTEST:
+        if os.path.exists(os.path.join(ROOT, path)) and (args.long or not long_only):
+            label = path + "".join(f" on {v}" for k, v in extra.items() if k == "WEFT_TEST_DEVICE")
+            needs = "pytest" if "pytest" in missing else needs
+            jobs.append((label, [python, "-m", "pytest", "-q", "-rsf", "--tb=short", "-p", "no:cacheprovider", path], {**pytest_env, **extra},
+                         needs, seconds, count_pytest))
 
     begin = time.time()
     todo = []

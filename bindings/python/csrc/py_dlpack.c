@@ -148,6 +148,8 @@ PyObject *wp_from_dlpack(PyObject *module, PyObject *args)
     PyObject *o, *where = Py_None;
     if (!PyArg_ParseTuple(args, "O|O:from_dlpack", &o, &where))
         return NULL;
+    if (PyCapsule_IsValid(o, "used_dltensor"))
+        return PyErr_Format(PyExc_ValueError, "from_dlpack: the capsule is used already");
     PyObject *capsule = PyCapsule_IsValid(o, "dltensor") ? Py_NewRef(o) : PyObject_CallMethod(o, "__dlpack__", NULL);
     wp_device *device = capsule ? wp_device_of(where) : NULL;
     PyObject *result = NULL;
