@@ -117,8 +117,6 @@ static void run_all(weft_dtype dtype, bool transposed)
 {
     for (size_t i = 0; i < sizeof network_cases / sizeof *network_cases; i++) {
         const network_case *c = &network_cases[i];
-        if (dtype == WEFT_DTYPE_F64 && strncmp(c->op, "rope", 4) == 0)
-            continue; /* rotations take f32 and below */
         weft_scope *scope = weft_scope_begin(ctx);
         weft_tensor *in[7];
         weft_outputs out;

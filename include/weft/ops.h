@@ -244,7 +244,7 @@ typedef struct weft_rope_opts {
 } weft_rope_opts;
 
 /* Rotary position embedding: each pair of components is turned by position times frequency.
- *   x        [.., T, D]  f32, f16 or bf16; axis -2 is the position
+ *   x        [.., T, D]  a float dtype; axis -2 is the position
  *   opts     NULL for the defaults
  *   returns  shape and dtype of x
  * Angles of integer positions are formed in fixed point: under 1e-5 rad off at position 2^20.

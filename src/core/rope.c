@@ -128,21 +128,18 @@ static weft_status freq_node(weft_ctx *ctx, int dim, double base, double scale, 
 
 /* ---- the builder ---- */
 
-enum { PAIR_HALF, PAIR_INTERLEAVED, PAIR_ACROSS_HEAD };
-
 typedef struct rope {
-    int dim, pairing;
-    double base, scale;
+    wf_rope_spec spec;
     wf_node *freq;
     wf_arg positions, offset;
     wf_view room_positions, room_offset;
 } rope;
 
-static weft_status check_x(const weft_tensor *x, const weft_rope_opts *o, rope *r)
+weft_status wf_rope_check(const weft_tensor *x, const weft_rope_opts *o, wf_rope_spec *r)
 {
     weft_dtype dtype = (weft_dtype)x->node->dtype;
-    if (dtype > WEFT_DTYPE_BF16)
-        return wf_fail(WEFT_E_DTYPE, "rope: x is %s, expected f32, f16 or bf16", weft_dtype_name(dtype));
+    if (dtype > WEFT_DTYPE_F64)
+        return wf_fail(WEFT_E_DTYPE, "rope: x is %s, expected a float dtype", weft_dtype_name(dtype));
     if (x->view.rank < 2)
         return wf_fail(WEFT_E_SHAPE, "rope: x has rank %d, expected [.., T, D]", x->view.rank);
     int64_t D = x->view.shape[x->view.rank - 1], dim = o->dim ? o->dim : D;
@@ -153,7 +150,7 @@ static weft_status check_x(const weft_tensor *x, const weft_rope_opts *o, rope *
     if (o->across_head && D % 2)
         return wf_fail(WEFT_E_SHAPE, "rope: across_head needs an even D, it is %lld", (long long)D);
     r->dim = (int)dim;
-    r->pairing = o->interleaved ? PAIR_INTERLEAVED : o->across_head && dim < D ? PAIR_ACROSS_HEAD : PAIR_HALF;
+    r->pairing = o->interleaved ? WF_PAIR_INTERLEAVED : o->across_head && dim < D ? WF_PAIR_ACROSS_HEAD : WF_PAIR_HALF;
     r->base = o->base == 0 ? 10000.0 : o->base;
     r->scale = o->scale == 0 ? 1.0 : o->scale;
     if (!(r->base > 0) || !isfinite(r->base))
@@ -163,7 +160,7 @@ static weft_status check_x(const weft_tensor *x, const weft_rope_opts *o, rope *
     return WEFT_OK;
 }
 
-static weft_status check_positions(weft_ctx *ctx, const weft_tensor *x, const weft_tensor *p, rope *r)
+weft_status wf_rope_check_positions(const weft_tensor *x, const weft_tensor *p)
 {
     int64_t T = x->view.shape[x->view.rank - 2];
     if (p->view.rank != 1 || p->view.shape[0] != T) {
@@ -172,26 +169,33 @@ static weft_status check_positions(weft_ctx *ctx, const weft_tensor *x, const we
         return wf_fail(WEFT_E_SHAPE, "rope: positions are %s, expected [%lld]", text, (long long)T);
     }
     weft_dtype dtype = (weft_dtype)p->node->dtype;
+    if (!weft_dtype_is_integer(dtype) && !weft_dtype_is_float(dtype))
+        return wf_fail(WEFT_E_DTYPE, "rope: positions are %s, expected i32 or f32", weft_dtype_name(dtype));
+    return WEFT_OK;
+}
+
+static weft_status positions_operand(weft_ctx *ctx, const weft_tensor *x, const weft_tensor *p, rope *r)
+{
+    WF_TRY(wf_rope_check_positions(x, p));
+    weft_dtype dtype = (weft_dtype)p->node->dtype;
     r->positions = wf_arg_of(p);
     if (weft_dtype_is_integer(dtype))
         return wf_arg_cast(ctx, &r->positions, WEFT_DTYPE_I32, &r->room_positions);
-    if (weft_dtype_is_float(dtype))
-        return wf_arg_cast(ctx, &r->positions, WEFT_DTYPE_F32, &r->room_positions);
-    return wf_fail(WEFT_E_DTYPE, "rope: positions are %s, expected i32 or f32", weft_dtype_name(dtype));
+    return wf_arg_cast(ctx, &r->positions, WEFT_DTYPE_F32, &r->room_positions);
 }
 
 static weft_status prepare(weft_ctx *ctx, const weft_tensor *x, const weft_rope_opts *o, rope *r)
 {
-    WF_TRY(check_x(x, o, r));
+    WF_TRY(wf_rope_check(x, o, &r->spec));
     if (o->positions)
-        WF_TRY(check_positions(ctx, x, o->positions, r));
+        WF_TRY(positions_operand(ctx, x, o->positions, r));
     if (o->offset) {
         r->offset = wf_arg_of(o->offset);
         WF_TRY(wf_arg_rank0_i32("rope", "offset", ctx, &r->offset, &r->room_offset));
     }
-    if (r->dim == 0)
+    if (r->spec.dim == 0)
         return WEFT_OK;
-    return freq_node(ctx, r->dim, r->base, r->scale, o->freq_factors, &r->freq);
+    return freq_node(ctx, r->spec.dim, r->spec.base, r->spec.scale, o->freq_factors, &r->freq);
 }
 
 static wf_node *build(weft_ctx *ctx, weft_tensor *x, const rope *r)
@@ -208,8 +212,8 @@ static wf_node *build(weft_ctx *ctx, weft_tensor *x, const rope *r)
         wf_node_set_input(n, at++, r->positions.node, r->positions.view);
     if (r->offset.node)
         wf_node_set_input(n, at++, r->offset.node, r->offset.view);
-    n->attrs.rope.dim = r->dim;
-    n->attrs.rope.pairing = r->pairing;
+    n->attrs.rope.dim = r->spec.dim;
+    n->attrs.rope.pairing = r->spec.pairing;
     n->attrs.rope.has_positions = r->positions.node != NULL;
     n->attrs.rope.has_offset = r->offset.node != NULL;
     return n;
@@ -219,6 +223,8 @@ weft_tensor *weft_rope(weft_tensor *x, const weft_rope_opts *opts)
 {
     static const weft_rope_opts defaults;
     const weft_rope_opts *o = opts ? opts : &defaults;
+    if (x && x->status == WEFT_OK && x->node->dtype == WEFT_DTYPE_F64)
+        return wf_rope_f64(x, o);
     weft_tensor *in[3] = {x}, *result;
     int n_in = 1;
     if (o->positions)
@@ -231,7 +237,7 @@ weft_tensor *weft_rope(weft_tensor *x, const weft_rope_opts *opts)
     rope r;
     r.positions.node = r.offset.node = NULL;
     weft_status st = prepare(ctx, x, o, &r);
-    bool nothing = st == WEFT_OK && r.dim == 0; /* D is 0 */
+    bool nothing = st == WEFT_OK && r.spec.dim == 0; /* D is 0 */
     wf_node *n = NULL;
     if (st == WEFT_OK && !nothing && !(n = build(ctx, x, &r)))
         st = WEFT_E_OOM;

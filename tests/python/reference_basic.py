@@ -280,38 +280,30 @@ def log_softmax(x, dim=-1):
     return scipy.special.log_softmax(x, axis=dim)
 
 
-def along_axis(v, x, dim):
-    shape = [1] * x.ndim
-    shape[dim] = -1
-    return v.reshape(shape)
-
-
-def drawn_rms(d):
+def drawn_norm(d, bias):
     x = d.tensor(min_rank=1, low=1)
-    dim = d.axis()
-    return x, d.tensor((d.first_shape[dim],)) if d.bool() else None, {"eps": d.float(1e-5, 0.5), "dim": dim}
+    tail = d.first_shape[len(d.first_shape) - d.int(1, len(d.first_shape)):]
+    vectors = [d.tensor(tail) if d.bool() else None for _ in range(1 + bias)]
+    return (x, tail, *vectors, {"eps": d.float(0.01, 0.5)})
 
 
-@reference("rms_norm", draw=drawn_rms, values="moderate", n=lambda x, weight, eps, dim: x.shape[dim])
-def rms_norm(x, weight=None, eps=1e-5, dim=-1):
-    y = x / np.sqrt(np.mean(x * x, axis=dim, keepdims=True) + eps)
-    return y if weight is None else y * along_axis(weight, x, dim)
+def trailing(x, shape):
+    return tuple(range(x.ndim - len(shape), x.ndim))
 
 
-def drawn_layer(d):
-    x = d.tensor(min_rank=1, low=1)
-    dim = d.axis()
-    w = d.tensor((d.first_shape[dim],)) if d.bool() else None
-    b = d.tensor((d.first_shape[dim],)) if w is not None and d.bool() else None
-    return x, w, b, {"eps": d.float(0.01, 0.5), "dim": dim}
+@reference("rms_norm", draw=lambda d: drawn_norm(d, False), values="moderate", n=lambda x, shape, *a, **k: math.prod(shape))
+def rms_norm(x, normalized_shape, weight=None, eps=None):
+    y = x / np.sqrt(np.mean(x * x, axis=trailing(x, normalized_shape), keepdims=True) + eps)
+    return y if weight is None else y * weight
 
 
-@reference("layer_norm", draw=drawn_layer, values="unit", n=lambda x, weight, bias, eps, dim: x.shape[dim])
-def layer_norm(x, weight=None, bias=None, eps=1e-5, dim=-1):
-    mean = np.mean(x, axis=dim, keepdims=True)
-    y = (x - mean) / np.sqrt(np.mean((x - mean) ** 2, axis=dim, keepdims=True) + eps)
-    y = y if weight is None else y * along_axis(weight, x, dim)
-    return y if bias is None else y + along_axis(bias, x, dim)
+@reference("layer_norm", draw=lambda d: drawn_norm(d, True), values="unit", n=lambda x, shape, *a, **k: math.prod(shape))
+def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
+    axes = trailing(x, normalized_shape)
+    mean = np.mean(x, axis=axes, keepdims=True)
+    y = (x - mean) / np.sqrt(np.mean((x - mean) ** 2, axis=axes, keepdims=True) + eps)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
 
 
 def drawn_rope(d):
