@@ -10,6 +10,7 @@
 #ifndef WF_NODE_H
 #define WF_NODE_H
 
+#include "line_ops.h"
 #include "thread.h"
 #include "view.h"
 #include "weft/ops.h"
@@ -30,7 +31,7 @@ typedef enum wf_op_class {
     WF_CLASS_ROW,         /* softmax, norms: reductions along one axis, then elementwise; attrs.row */
     WF_CLASS_MATMUL,      /* matmul, linear */
     WF_CLASS_INDEXED,     /* elementwise with computed indices: iota, gather, rope, cat, slice_update, tri */
-    WF_CLASS_SPECIAL      /* own kernels: attention, topk */
+    WF_CLASS_SPECIAL      /* own kernels: attention, topk, scan, sort, scatter */
 } wf_op_class;
 
 typedef struct wf_op_info {
@@ -61,6 +62,7 @@ typedef union wf_attrs {
     struct { float scale; uint32_t causal, has_mask, has_kv_len; } sdpa;   /* inputs: q, k, v, [mask], [kv_len] */
     struct { int64_t k; } topk;
     struct { int32_t kind; uint32_t flags; } linalg; /* wf_linalg_kind; inputs [batch, m, n] and maybe [batch, n, k], row-major */
+    struct { int32_t axis; uint32_t kind; } line; /* scan: wf_scan_kind; sort: 1 descending; scatter: wf_scatter_kind */
     uint64_t raw[4];
 } wf_attrs;
 

@@ -36,7 +36,7 @@ typedef struct wf_kernel_family {
     weft_status (*build)(const wf_kernel_ask *ask, wf_kernel_choice *out);
 } wf_kernel_family;
 #define WF_PROBLEM_BYTES 1024
-extern const wf_kernel_family wf_matrix_family, wf_sdpa_family, wf_topk_family;
+extern const wf_kernel_family wf_matrix_family, wf_sdpa_family, wf_topk_family, wf_scan_family, wf_sort_family, wf_scatter_family;
 
 /* The row that WEFT_KERNEL ("op:row,op:row", the last of an op counts) asks for; false and empty when none. A longer
  * name is cut, and then names no row. */
@@ -52,7 +52,23 @@ typedef struct wf_axis_run {
 /* Axes that advance together in `n_views` (1 or 2) become one; extents of 1 go. Gives the count. */
 int wf_axes_merge(wf_axis_run *axes, int n, int n_views);
 
+/* Words 0 .. 26 of scan and sort (kernel_table.h). Errors: UNSUPPORTED (an operand beyond 32-bit indices). */
+typedef struct wf_line_words {
+    int32_t word[27];
+    int64_t lines, n;
+} wf_line_words;
+weft_status wf_line_words_of(const char *who, const wf_kernel_req *req, wf_line_words *out);
+/* Words 0 .. 47 of scatter. */
+typedef struct wf_scatter_words {
+    int32_t word[48];
+} wf_scatter_words;
+weft_status wf_scatter_words_of(const wf_kernel_req *req, wf_scatter_words *out);
+
 /* ---- text ---- */
+/* Binding b0 and fn key_at(i: i32) -> u32: an element as a number in its order. Floats: NaN highest, -0 equal to 0; 16-bit
+ * ones by their own bits, so that subnormals keep their order on devices that flush them. Errors: UNSUPPORTED (dtype). */
+weft_status wf_text_key(const char *who, wf_str *out, weft_dtype dtype);
+void wf_key_bits(weft_dtype dtype, int *first, int *count); /* those of a key that differ */
 /* Binding b{index} of an operand and its load functions, returning f32:
  *   vec 1: fn NAME1(i: i32) -> f32                       any element
  *   vec 4: fn NAME4(i: i32) -> vec4<f32>                 elements i .. i+3, i a multiple of 4

@@ -29,6 +29,9 @@ static bool name_op(const wf_kernel_req *req, op_names *out)
         return true;
     case WF_OP_SDPA: *out = (op_names){"sdpa", "sdpa", &wf_sdpa_family}; return true;
     case WF_OP_TOPK: *out = (op_names){"topk", "topk", &wf_topk_family}; return true;
+    case WF_OP_SCAN: *out = (op_names){"scan", "scan", &wf_scan_family}; return true;
+    case WF_OP_SORT: *out = (op_names){"sort", "sort", &wf_sort_family}; return true;
+    case WF_OP_SCATTER: *out = (op_names){"scatter", "scatter", &wf_scatter_family}; return true;
     default: return false;
     }
 }

@@ -19,7 +19,7 @@ typedef struct wf_operand {
 } wf_operand;
 
 typedef struct wf_kernel_req {
-    wf_op op;               /* MATMUL, LINEAR, SDPA, TOPK */
+    wf_op op;               /* MATMUL, LINEAR, SDPA, TOPK, SCAN, SORT, SCATTER */
     wf_attrs attrs;
     int n_in;
     wf_operand in[6];       /* the node's inputs in order; for LINEAR the bias is in the epilogue already and absent */
@@ -75,6 +75,11 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
  *   8 q offset 9..12 q strides (b,h,t,d) 13 k offset 14..17 18 v offset 19..22
  *   23 mask kind (0 none, 1 bool, 2 float) 24 mask offset 25..28 mask strides 29 kv_len step word or -1
  *   30 splits 31 WGSL rows: the bits of -infinity. Output contiguous [B, Tq, Hq, D] (time before heads). 32 words.
- * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words. */
+ * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words.
+ * SCAN, SORT: 0 lines 1 n 2 x offset 3 element stride of x 4 of the output 5 kind 6..12 extents of the other axes (7, padded
+ *   with leading 1s) 13..19 their strides in x 20..26 in the output, which is contiguous in the shape of x. 28 words.
+ * SCATTER: 0 elements of the output 1 axis 2 kind 5..12 shape of x (8, padded with leading 1s) 13..20 shape of index and src
+ *   21..28 strides of x 29..36 of index 37..44 of src 45..47 their offsets. The output is contiguous. 56 words;
+ *   WGSL rows: 49 elements a line of the index has 50..57 strides of its order in scratch 58 the second half of it. */
 
 #endif

@@ -379,6 +379,37 @@ static weft_status choose_linalg(const wf_kernel_req *req, wf_kernel_choice *out
     return bind_rest(req, l, out, 8);
 }
 
+/* ---- lines: scan, sort, scatter ---- */
+static weft_status choose_lines(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
+{
+    wf_launch *l = &out->launch[0];
+    wf_line_words words;
+    WF_TRY(wf_line_words_of(l->row, req, &words));
+    memcpy(l->statics, words.word, sizeof words.word);
+    l->statics[27] = dtype_word(req->in[0].dtype, 0) | dtype_word(req->out_dtype, 1);
+    l->n_static = WF_KERN_LINE_WORDS;
+    WF_TRY(check_forced(l->row, l->row));
+    if (req->op == WF_OP_SORT)
+        out->scratch_bytes = wf_kern_sort_scratch(words.lines, words.n, n_threads(caps));
+    out->bytes = words.lines * words.n * (int64_t)(weft_dtype_block_bytes(req->in[0].dtype) + weft_dtype_block_bytes(req->out_dtype));
+    bind(l, 0, WF_ACCESS_READ);
+    return bind_rest(req, l, out, 27);
+}
+
+static weft_status choose_scatter(const wf_kernel_req *req, wf_kernel_choice *out)
+{
+    wf_launch *l = &out->launch[0];
+    wf_scatter_words words;
+    WF_TRY(wf_scatter_words_of(req, &words));
+    memcpy(l->statics, words.word, sizeof words.word);
+    l->statics[48] = dtype_word(req->in[0].dtype, 0);
+    l->n_static = WF_KERN_SCATTER_WORDS;
+    WF_TRY(check_forced("scatter", l->row));
+    for (int i = 0; i < 3; i++)
+        bind(l, i, WF_ACCESS_READ);
+    return bind_rest(req, l, out, 48);
+}
+
 weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
 {
     memset(out, 0, sizeof *out);
@@ -397,6 +428,9 @@ weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, 
     case WF_OP_SDPA: return choose_sdpa(caps, req, out);
     case WF_OP_TOPK: return choose_topk(req, out);
     case WF_OP_LINALG: return choose_linalg(req, out);
+    case WF_OP_SCAN:
+    case WF_OP_SORT: return choose_lines(caps, req, out);
+    case WF_OP_SCATTER: return choose_scatter(req, out);
     default: return wf_fail(WEFT_E_UNSUPPORTED, "%s: no hand-written CPU kernel", l->row);
     }
 }

@@ -62,35 +62,11 @@ static bool wanted(const wf_kernel_ask *ask)
     return !is_select(ask->row) || p->k > 1;
 }
 
-/* Values as u32 in their order. Floats: NaN highest, -0 equal to 0; 16-bit ones by their own bits, so that
- * subnormals keep their order on devices that flush them. */
-static weft_status text_key(wf_str *out, weft_dtype dtype)
+static void text_row(wf_str *out)
 {
-    static const char *const half = "    let w = (b0[u32(i) >> 1u] >> ((u32(i) & 1u) * 16u)) << 16u;\n";
-    static const char *const byte = "    let w = (b0[u32(i) >> 2u] >> ((u32(i) & 3u) * 8u)) & 255u;\n";
-    const char *load = "    let w = b0[i];\n", *give = NULL, *nan = NULL;
-    switch (dtype) {
-    case WEFT_DTYPE_F32: nan = "0x7f800000u"; break;
-    case WEFT_DTYPE_BF16: nan = "0x7f800000u"; load = half; break;
-    case WEFT_DTYPE_F16: nan = "0x7c000000u"; load = half; break;
-    case WEFT_DTYPE_I32: give = "w ^ 0x80000000u"; break;
-    case WEFT_DTYPE_U32: give = "w"; break;
-    case WEFT_DTYPE_I8: give = "w ^ 0x80u"; load = byte; break;
-    case WEFT_DTYPE_U8: case WEFT_DTYPE_BOOL: give = "w"; load = byte; break;
-    default: return wf_fail(WEFT_E_UNSUPPORTED, "topk: no WGSL kernel reads %s", weft_dtype_name(dtype));
-    }
-    wf_str_addf(out, "@group(0) @binding(0) var<storage, read> b0: array<u32>;\nfn key_at(i: i32) -> u32 {\n%s", load);
-    if (give)
-        wf_str_addf(out, "    return %s;\n}\n", give);
-    else
-        wf_str_addf(out,
-                    "    if ((w & 0x7fffffffu) > %s) {\n        return 0xffffffffu;\n    }\n"
-                    "    let z = select(w, 0u, w == 0x80000000u);\n"
-                    "    return select(z | 0x80000000u, ~z, (z & 0x80000000u) != 0u);\n}\n", nan);
     wf_str_add(out, "fn row_base(row: i32) -> i32 {\n"
                     "    let r = row / p(6u);\n"
                     "    return p(3u) + (r / p(5u)) * p(7u) + (r % p(5u)) * p(8u) + (row % p(6u)) * p(9u);\n}\n");
-    return WEFT_OK;
 }
 
 static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
@@ -114,7 +90,8 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
     wf_slots_set(&s, "K_PAD", k_padded(p->k));
     wf_slots_set(&s, "INDEX_PASSES", passes);
     wf_slots_set(&s, "INDEX_ONES", (1ll << (8 * passes)) - 1);
-    WF_TRY_GOTO(st, text_key(&decls, ask->req->in[0].dtype), done);
+    WF_TRY_GOTO(st, wf_text_key("topk", &decls, ask->req->in[0].dtype), done);
+    text_row(&decls);
     WF_TRY_GOTO(st, wf_grid_flat(ask->caps, p->rows, l->grid), done);
     WF_TRY_GOTO(st, wf_launch_compose(ask, ask->row->file, &s, &decls, false, l), done);
     out->n_launches = 1;

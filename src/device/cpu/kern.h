@@ -116,6 +116,54 @@ weft_status wf_kern_bad(const char *row, const char *what); /* INTERNAL: binding
 /* Operand bindings (scratch included) that precede the epilogue's; fails when fewer are bound. */
 weft_status wf_kern_binds(const char *row, const wf_cpu_run *run, uint32_t n);
 
+/* ---- keys: a value as an integer in its order; floats by sign and magnitude, NaN above all, -0 equal to +0 ---- */
+static inline uint64_t wf_kern_key_f64(double v)
+{
+    if (v != v)
+        return UINT64_MAX;
+    uint64_t u;
+    v += 0.0; /* -0 to +0 */
+    memcpy(&u, &v, 8);
+    return u >> 63 ? ~u : u | (uint64_t)1 << 63;
+}
+static inline uint64_t wf_kern_key(const void *x, weft_dtype t, int64_t i)
+{
+    switch (t) {
+    case WEFT_DTYPE_F64: return wf_kern_key_f64(((const double *)x)[i]);
+    case WEFT_DTYPE_I32: return (uint64_t)((int64_t)((const int32_t *)x)[i] + ((int64_t)1 << 40));
+    case WEFT_DTYPE_U32: return ((const uint32_t *)x)[i];
+    case WEFT_DTYPE_I8: return (uint64_t)(((const int8_t *)x)[i] + 128);
+    case WEFT_DTYPE_U8:
+    case WEFT_DTYPE_BOOL: return ((const uint8_t *)x)[i];
+    case WEFT_DTYPE_I64: return (uint64_t)((const int64_t *)x)[i] ^ (uint64_t)1 << 63;
+    default: return wf_kern_key_f64((double)wf_kern_load(x, t, i));
+    }
+}
+
+/* ---- lines: all elements along one axis of a tensor, and of a result of its shape (words of scan and sort) ---- */
+typedef struct wf_kern_lines {
+    int64_t lines, n, x_at, x_step, out_step;
+    int64_t extents[7], x_strides[7], out_strides[7]; /* of the other axes, innermost last */
+    int32_t kind;
+    weft_dtype dtype, out_dtype;
+    const void *x;
+    void *out;
+} wf_kern_lines;
+/* Words and bindings, checked. */
+weft_status wf_kern_lines_read(const char *row, const wf_cpu_run *run, wf_kern_lines *out);
+/* First element of line `line` in x and in the result. */
+static inline void wf_kern_line_at(const wf_kern_lines *l, int64_t line, int64_t *x, int64_t *out)
+{
+    *x = l->x_at;
+    *out = 0;
+    for (int i = 6; i >= 0 && line > 0; i--) {
+        const int64_t c = line % l->extents[i];
+        line /= l->extents[i];
+        *x += c * l->x_strides[i];
+        *out += c * l->out_strides[i];
+    }
+}
+
 /* ---- packed matrix product: any operand layout to panels, then microkernel tiles ---- */
 /* A packer writes rows (a) or columns (b) first .. first+count-1 for k0 .. k0+kc-1 as strips of `width`, each kc deep. */
 typedef void (*wf_kern_pack_fn)(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width,
@@ -174,5 +222,8 @@ weft_status wf_kern_linear_q4_1(const wf_cpu_run *run, const wf_cpu_kernel *epil
 weft_status wf_kern_sdpa(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_topk(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linalg(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_scan(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_sort(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_scatter(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 
 #endif

@@ -14,6 +14,9 @@ static const wf_cpu_named rows[] = {
     {"sdpa", wf_kern_sdpa, WF_KERN_SDPA_WORDS, 31, 3, false},
     {"linalg", wf_kern_linalg, WF_KERN_LINALG_WORDS, 8, 1, false},
     {"topk", wf_kern_topk, WF_KERN_TOPK_WORDS, 11, 1, false},
+    {"scan", wf_kern_scan, WF_KERN_LINE_WORDS, 27, 1, false},
+    {"sort", wf_kern_sort, WF_KERN_LINE_WORDS, 27, 1, false},
+    {"scatter", wf_kern_scatter, WF_KERN_SCATTER_WORDS, 48, 3, false},
 };
 
 const wf_cpu_named *wf_cpu_named_find(const char *row)

@@ -23,30 +23,7 @@ typedef struct topk_job {
     int32_t *out;
 } topk_job;
 
-/* Floats in the order of their sign and magnitude, NaN above all, -0 equal to +0. */
-static uint64_t key_f64(double v)
-{
-    if (v != v)
-        return UINT64_MAX;
-    uint64_t u;
-    v += 0.0; /* -0 to +0 */
-    memcpy(&u, &v, 8);
-    return u >> 63 ? ~u : u | (uint64_t)1 << 63;
-}
-static uint64_t key_of(const topk_job *j, int64_t i)
-{
-    const void *x = j->x;
-    switch (j->dtype) {
-    case WEFT_DTYPE_F64: return key_f64(((const double *)x)[i]);
-    case WEFT_DTYPE_I32: return (uint64_t)((int64_t)((const int32_t *)x)[i] + ((int64_t)1 << 40));
-    case WEFT_DTYPE_U32: return ((const uint32_t *)x)[i];
-    case WEFT_DTYPE_I8: return (uint64_t)(((const int8_t *)x)[i] + 128);
-    case WEFT_DTYPE_U8:
-    case WEFT_DTYPE_BOOL: return ((const uint8_t *)x)[i];
-    case WEFT_DTYPE_I64: return (uint64_t)((const int64_t *)x)[i] ^ (uint64_t)1 << 63;
-    default: return key_f64((double)wf_kern_load(x, j->dtype, i));
-    }
-}
+static uint64_t key_of(const topk_job *j, int64_t i) { return wf_kern_key(j->x, j->dtype, i); }
 static bool better(const entry *a, const entry *b) { return a->key != b->key ? a->key > b->key : a->index < b->index; }
 
 /* Root: the worst. */

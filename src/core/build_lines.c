@@ -1,0 +1,71 @@
+/* build_lines.c - the nodes of scan, sort and scatter: one axis of the operand is the line they run along.
+ *
+ * Composites check the arguments; here the operands only take the dtype that the kernels work in.
+ */
+#include "compose_lines.h"
+
+weft_status wf_line(const char *who, weft_tensor **x, int *axis)
+{
+    if (weft_tensor_rank(*x) == 0 && (*axis == 0 || *axis == -1)) {
+        *x = weft_reshape(*x, 1, (int64_t[]){1});
+        *axis = 0;
+        return weft_tensor_status(*x);
+    }
+    return wf_axis(who, weft_tensor_rank(*x), *axis, axis);
+}
+
+static weft_tensor *line_node(wf_op op, weft_tensor *x, int axis, uint32_t kind, weft_dtype result)
+{
+    weft_tensor *r;
+    if (!wf_enter(wf_op_table[op].name, 1, &x, &r))
+        return r;
+    weft_ctx *ctx = x->ctx;
+    wf_node *n = wf_node_like(ctx, op, result, 1, &x->view);
+    if (!n)
+        return wf_leave(ctx, wf_tensor_error_last(ctx, WEFT_E_OOM));
+    wf_node_set_input(n, 0, x->node, &x->view);
+    n->attrs.line.axis = axis;
+    n->attrs.line.kind = kind;
+    return wf_leave(ctx, wf_tensor_new(ctx, n, NULL));
+}
+
+weft_tensor *wf_scan(weft_tensor *x, int axis, wf_scan_kind kind)
+{
+    weft_dtype in = weft_tensor_dtype(x), result = in;
+    if (kind >= WF_SCAN_MAX_INDEX)
+        result = WEFT_DTYPE_I32;
+    else if (in == WEFT_DTYPE_F16 || in == WEFT_DTYPE_BF16)
+        result = WEFT_DTYPE_F32;
+    else if (in == WEFT_DTYPE_I8 || in == WEFT_DTYPE_U8 || in == WEFT_DTYPE_BOOL)
+        return line_node(WF_OP_SCAN, weft_cast(x, WEFT_DTYPE_I32), axis, kind, WEFT_DTYPE_I32);
+    return line_node(WF_OP_SCAN, x, axis, kind, result);
+}
+
+weft_tensor *wf_order(weft_tensor *x, int axis, bool descending)
+{
+    return line_node(WF_OP_SORT, x, axis, descending, WEFT_DTYPE_I32);
+}
+
+weft_tensor *wf_scatter(weft_tensor *x, int axis, weft_tensor *index, weft_tensor *src, wf_scatter_kind kind)
+{
+    weft_tensor *in[3] = {x, index, src}, *r;
+    if (!wf_enter("scatter", 3, in, &r))
+        return r;
+    weft_ctx *ctx = x->ctx;
+    if (wf_view_numel(&index->view) == 0 || wf_view_numel(&x->view) == 0)
+        return wf_leave(ctx, wf_same_value(x));
+    wf_node *n = wf_node_like(ctx, WF_OP_SCATTER, (weft_dtype)x->node->dtype, 3, &x->view);
+    if (!n)
+        return wf_leave(ctx, wf_tensor_error_last(ctx, WEFT_E_OOM));
+    for (int i = 0; i < 3; i++)
+        wf_node_set_input(n, i, in[i]->node, &in[i]->view);
+    n->attrs.line.axis = axis;
+    n->attrs.line.kind = kind;
+    return wf_leave(ctx, wf_tensor_new(ctx, n, NULL));
+}
+
+weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent)
+{
+    /* Picking from 0, 1, .. is the check, the wrap of negative ones, and no memory. */
+    return weft_index_select(weft_arange(weft_tensor_ctx(index), WEFT_DTYPE_I32, extent, 0, 1), 0, index);
+}

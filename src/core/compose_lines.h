@@ -1,0 +1,61 @@
+/* compose_lines.h - what composites over axes and along one axis share.
+ *
+ * The functions here make handles of the scope that is open: that of the composite which calls them.
+ */
+#ifndef WF_COMPOSE_LINES_H
+#define WF_COMPOSE_LINES_H
+
+#include "build.h"
+#include "composite.h"
+
+static inline weft_dtype wf_dtype_of(const weft_tensor *t) { return weft_tensor_dtype(t); }
+static inline bool wf_is_float(const weft_tensor *t) { return weft_tensor_dtype(t) <= WEFT_DTYPE_F64; }
+static inline bool wf_is_half(const weft_tensor *t)
+{
+    return weft_tensor_dtype(t) == WEFT_DTYPE_F16 || weft_tensor_dtype(t) == WEFT_DTYPE_BF16;
+}
+/* 16-bit floats in f32: what is folded is rounded once, at the end. */
+static inline weft_tensor *wf_wide(weft_tensor *x) { return wf_is_half(x) ? weft_cast(x, WEFT_DTYPE_F32) : x; }
+static inline weft_tensor *wf_float(weft_tensor *x) { return wf_is_float(x) ? wf_wide(x) : weft_cast(x, WEFT_DTYPE_F32); }
+/* A rank-0 constant of the dtype of x. */
+static inline weft_tensor *wf_number(weft_tensor *x, double value)
+{
+    return weft_full(weft_tensor_ctx(x), weft_tensor_dtype(x), 0, NULL, value);
+}
+static inline weft_tensor *wf_index_number(weft_tensor *x, int64_t value)
+{
+    return weft_full(weft_tensor_ctx(x), WEFT_DTYPE_I32, 0, NULL, (double)value);
+}
+static inline weft_tensor *wf_isnan(weft_tensor *x) { return weft_ne(x, x); }
+
+/* The same error for a further result; outside of the composite that failed. */
+static inline weft_tensor *wf_error_again(weft_tensor *t)
+{
+    weft_ctx *ctx = weft_tensor_ctx(t);
+    return ctx ? wf_tensor_error(ctx, weft_tensor_status(t), "%s", weft_tensor_message(t)) : t;
+}
+
+/* The axes of a reduction, ascending: n_axes 0 names all. */
+typedef struct wf_axes {
+    int axis[WEFT_MAX_RANK];
+    int n;         /* 0: rank 0 */
+    int64_t count; /* elements folded into one */
+} wf_axes;
+weft_status wf_axes_read(const char *who, const weft_tensor *x, const int *axes, int n_axes, wf_axes *out);
+/* x, where the axes have extent 1, without them. */
+weft_tensor *wf_axes_drop(weft_tensor *x, const wf_axes *axes);
+
+/* x with at least one axis, and the axis counted from 0. A rank-0 x has axes 0 and -1, as in PyTorch. */
+weft_status wf_line(const char *who, weft_tensor **x, int *axis);
+
+/* ---- nodes along one axis (build_lines.c), which check nothing ---- */
+weft_tensor *wf_scan(weft_tensor *x, int axis, wf_scan_kind kind); /* in the dtype it computes in; i32 for the indices */
+weft_tensor *wf_order(weft_tensor *x, int axis, bool descending);  /* i32: the stable order of every line, NaN above all */
+/* out = x; for each element e of index, in order: out at e's place, with index[e] on the axis, combined with src[e].
+ * index holds 0 .. extent-1 and its shape is that of src, no larger than x on the other axes; src has the dtype of x. */
+weft_tensor *wf_scatter(weft_tensor *x, int axis, weft_tensor *index, weft_tensor *src, wf_scatter_kind kind);
+
+/* index, checked against an extent and counted from 0: one outside is WEFT_E_INDEX of the evaluation. */
+weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent);
+
+#endif

@@ -1,0 +1,251 @@
+/* kern_sort.c - the stable order of every line of a tensor, as indices; NaN above all.
+ *
+ * A line becomes words of 32 bits of key above 32 bits of index, and is sorted by radix, least digit first
+ * (Knuth, The Art of Computer Programming 3, section 5.2.5); digits that are the same everywhere are passed over.
+ * 64-bit keys are sorted by their low half, then by their high half. One long line is cut into pieces whose counts
+ * and moves run apart; a stable order is unique, so the bits do not depend on threads.
+ */
+#include "kern.h"
+
+enum { BITS = 11, BINS = 1 << BITS, DIGITS = 3, SMALL = 48, LONG = 131072, PIECES = 16 };
+
+typedef struct job {
+    const wf_cpu_run *run;
+    wf_kern_lines l;
+    bool wide_keys;
+    uint64_t *from, *to;     /* a line's words; of a worker, where lines are shared out */
+    char *scratch;
+    size_t worker_bytes;
+    /* a long line: the pass that runs now */
+    int64_t x, out;
+    int shift;
+    bool high;
+    uint32_t *bins;          /* [PIECES, BINS] */
+} job;
+
+static uint64_t key64(const job *j, int64_t at)
+{
+    const uint64_t k = wf_kern_key(j->l.x, j->l.dtype, at);
+    return j->l.kind ? ~k : k;
+}
+
+/* The key of a dtype of up to 32 bits, in 32 bits. */
+static uint32_t key32(const job *j, int64_t at)
+{
+    const void *x = j->l.x;
+    uint32_t u;
+    switch (j->l.dtype) {
+    case WEFT_DTYPE_I32: u = ((const uint32_t *)x)[at] ^ 0x80000000u; break;
+    case WEFT_DTYPE_U32: u = ((const uint32_t *)x)[at]; break;
+    case WEFT_DTYPE_I8: u = (uint32_t)(((const int8_t *)x)[at] + 128); break;
+    case WEFT_DTYPE_U8:
+    case WEFT_DTYPE_BOOL: u = ((const uint8_t *)x)[at]; break;
+    default: {
+        float v = wf_kern_load(x, j->l.dtype, at) + 0.0f; /* -0 to +0 */
+        memcpy(&u, &v, 4);
+        u = v != v ? UINT32_MAX : u >> 31 ? ~u : u | 0x80000000u;
+        break;
+    }
+    }
+    return j->l.kind ? ~u : u;
+}
+
+static uint64_t word_of(const job *j, int64_t x, int64_t i, bool high)
+{
+    const int64_t at = x + i * j->l.x_step;
+    const uint32_t key = !j->wide_keys ? key32(j, at) : high ? (uint32_t)(key64(j, at) >> 32) : (uint32_t)key64(j, at);
+    return (uint64_t)key << 32 | (uint32_t)i;
+}
+
+/* ---- one line on one thread ---- */
+
+static void insert_sort(uint64_t *w, int64_t n)
+{
+    for (int64_t i = 1; i < n; i++) { /* words differ by their index, so this is stable */
+        const uint64_t e = w[i];
+        int64_t k = i;
+        for (; k > 0 && w[k - 1] > e; k--)
+            w[k] = w[k - 1];
+        w[k] = e;
+    }
+}
+
+/* Sorted by the upper half, stable; returns which of the two holds the result. */
+static uint64_t *radix(uint64_t *from, uint64_t *to, int64_t n)
+{
+    uint32_t bins[DIGITS][BINS];
+    memset(bins, 0, sizeof bins);
+    for (int64_t i = 0; i < n; i++)
+        for (int d = 0; d < DIGITS; d++)
+            bins[d][from[i] >> (32 + d * BITS) & (BINS - 1)]++;
+    for (int d = 0; d < DIGITS; d++) {
+        const int shift = 32 + d * BITS;
+        uint32_t *b = bins[d], at = 0;
+        if (b[from[0] >> shift & (BINS - 1)] == (uint32_t)n)
+            continue;
+        for (int k = 0; k < BINS; k++) {
+            const uint32_t count = b[k];
+            b[k] = at;
+            at += count;
+        }
+        for (int64_t i = 0; i < n; i++)
+            to[b[from[i] >> shift & (BINS - 1)]++] = from[i];
+        uint64_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    return from;
+}
+
+static uint64_t *sort_words(uint64_t *from, uint64_t *to, int64_t n, bool by_index)
+{
+    if (n <= SMALL && by_index) {
+        insert_sort(from, n);
+        return from;
+    }
+    return radix(from, to, n);
+}
+
+static void sort_line(const job *j, int64_t line, uint64_t *a, uint64_t *b)
+{
+    int64_t x, out;
+    const int64_t n = j->l.n;
+    wf_kern_line_at(&j->l, line, &x, &out);
+    for (int64_t i = 0; i < n; i++)
+        a[i] = word_of(j, x, i, false);
+    uint64_t *w = sort_words(a, b, n, true);
+    if (j->wide_keys) {
+        for (int64_t i = 0; i < n; i++)
+            w[i] = word_of(j, x, (int64_t)(uint32_t)w[i], true);
+        w = sort_words(w, w == a ? b : a, n, false);
+    }
+    int32_t *to = (int32_t *)j->l.out + out;
+    for (int64_t i = 0; i < n; i++)
+        to[i * j->l.out_step] = (int32_t)(uint32_t)w[i];
+}
+
+static void lines_part(void *user, int64_t index, int64_t count, int worker)
+{
+    const job *j = user;
+    uint64_t *a = (uint64_t *)(j->scratch + (size_t)worker * j->worker_bytes);
+    const int64_t end = j->l.lines * (index + 1) / count;
+    for (int64_t line = j->l.lines * index / count; line < end && !wf_kern_cancelled(j->run); line++)
+        sort_line(j, line, a, a + j->l.n);
+}
+
+/* ---- one long line on all threads ---- */
+
+static int64_t piece_begin(const job *j, int64_t piece) { return j->l.n * piece / PIECES; }
+
+static void load_part(void *user, int64_t piece, int64_t count, int worker)
+{
+    (void)count, (void)worker;
+    const job *j = user;
+    for (int64_t i = piece_begin(j, piece); i < piece_begin(j, piece + 1); i++)
+        j->from[i] = word_of(j, j->x, j->high ? (int64_t)(uint32_t)j->from[i] : i, j->high);
+}
+
+static void count_part(void *user, int64_t piece, int64_t count, int worker)
+{
+    (void)count, (void)worker;
+    const job *j = user;
+    uint32_t *b = j->bins + piece * BINS;
+    memset(b, 0, BINS * sizeof *b);
+    for (int64_t i = piece_begin(j, piece); i < piece_begin(j, piece + 1); i++)
+        b[j->from[i] >> j->shift & (BINS - 1)]++;
+}
+
+static void move_part(void *user, int64_t piece, int64_t count, int worker)
+{
+    (void)count, (void)worker;
+    const job *j = user;
+    uint32_t *b = j->bins + piece * BINS;
+    for (int64_t i = piece_begin(j, piece); i < piece_begin(j, piece + 1); i++)
+        j->to[b[j->from[i] >> j->shift & (BINS - 1)]++] = j->from[i];
+}
+
+static void store_part(void *user, int64_t piece, int64_t count, int worker)
+{
+    (void)count, (void)worker;
+    const job *j = user;
+    int32_t *to = (int32_t *)j->l.out + j->out;
+    for (int64_t i = piece_begin(j, piece); i < piece_begin(j, piece + 1); i++)
+        to[i * j->l.out_step] = (int32_t)(uint32_t)j->from[i];
+}
+
+static void radix_long(job *j)
+{
+    for (int d = 0; d < DIGITS && !wf_kern_cancelled(j->run); d++) {
+        j->shift = 32 + d * BITS;
+        wf_pool_run(j->run->pool, count_part, j, PIECES);
+        uint32_t at = 0;
+        bool same = false;
+        for (int k = 0; k < BINS; k++) {
+            const uint32_t first = at;
+            for (int p = 0; p < PIECES; p++) {
+                const uint32_t n = j->bins[p * BINS + k];
+                j->bins[p * BINS + k] = at;
+                at += n;
+            }
+            same |= at - first == (uint32_t)j->l.n;
+        }
+        if (same)
+            continue;
+        wf_pool_run(j->run->pool, move_part, j, PIECES);
+        uint64_t *swap = j->from;
+        j->from = j->to;
+        j->to = swap;
+    }
+}
+
+static void sort_long(job *j, int64_t line)
+{
+    wf_kern_line_at(&j->l, line, &j->x, &j->out);
+    for (int half = 0; half < (j->wide_keys ? 2 : 1); half++) {
+        j->high = half == 1;
+        wf_pool_run(j->run->pool, load_part, j, PIECES);
+        radix_long(j);
+    }
+    wf_pool_run(j->run->pool, store_part, j, PIECES);
+}
+
+/* ---- entry ---- */
+
+static bool is_long(int64_t n) { return n >= LONG; }
+
+size_t wf_kern_sort_scratch(int64_t lines, int64_t n, int n_threads)
+{
+    if (lines <= 0 || n <= 0)
+        return 0;
+    const size_t line = 2 * (size_t)n * sizeof(uint64_t);
+    return is_long(n) ? line + PIECES * BINS * sizeof(uint32_t) : line * (size_t)n_threads;
+}
+
+weft_status wf_kern_sort(const wf_cpu_run *run, const wf_cpu_kernel *epilogue)
+{
+    job j = {.run = run};
+    if (epilogue)
+        return wf_kern_bad("sort", "takes no epilogue");
+    WF_TRY(wf_kern_lines_read("sort", run, &j.l));
+    if (j.l.out_dtype != WEFT_DTYPE_I32)
+        return wf_kern_bad("sort", "dtype of the result");
+    j.wide_keys = j.l.dtype == WEFT_DTYPE_F64 || j.l.dtype == WEFT_DTYPE_I64;
+    const bool has_scratch = (run->statics[27] & WF_KERN_HAS_SCRATCH) != 0;
+    const int64_t n = j.l.n;
+    wf_kern_scratch scratch;
+    WF_TRY(wf_kern_scratch_get(run, has_scratch ? 2 : -1, wf_kern_sort_scratch(j.l.lines, n, wf_pool_size(run->pool)), &scratch));
+    j.scratch = scratch.ptr;
+    if (is_long(n)) {
+        for (int64_t line = 0; line < j.l.lines && !wf_kern_cancelled(run); line++) {
+            j.from = (uint64_t *)(void *)j.scratch;
+            j.to = j.from + n;
+            j.bins = (uint32_t *)(void *)(j.to + n);
+            sort_long(&j, line);
+        }
+    } else {
+        j.worker_bytes = 2 * (size_t)n * sizeof(uint64_t);
+        wf_pool_run(run->pool, lines_part, &j, WF_MIN(j.l.lines, WF_MAX(1, j.l.lines * n / 4096)));
+    }
+    wf_kern_scratch_end(&scratch);
+    return wf_kern_done(run);
+}
