@@ -1,0 +1,162 @@
+/* compose_order.c - extremes with their indices, medians and quantiles: reductions and the sorted order of a line. */
+#include "compose_lines.h"
+#include "weft/ops_reduction.h"
+
+/* Begin with one operand and one of its axes, which is not empty. */
+static bool begin(wf_composite *c, const char *who, weft_tensor **x, int *axis)
+{
+    if (!wf_composite_begin(c, who, 1, 1, x))
+        return false;
+    weft_status st = wf_require_plain(who, *x);
+    if (st == WEFT_OK)
+        st = wf_line(who, x, axis);
+    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) == 0)
+        st = wf_fail(WEFT_E_SHAPE, "%s: axis %d is empty", who, *axis);
+    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) > INT32_MAX)
+        st = wf_fail(WEFT_E_SHAPE, "%s: an index among %lld elements does not fit i32", who, (long long)weft_tensor_dim(*x, *axis));
+    if (st == WEFT_OK)
+        return true;
+    c->failed = wf_composite_end(c, wf_tensor_error_last(c->ctx, st));
+    return false;
+}
+
+/* The element of every line whose index, with extent 1 on the axis, is `at`. */
+static weft_tensor *finish(wf_composite *c, weft_tensor *x, weft_tensor *line, int axis, weft_tensor *at, bool keepdim, weft_tensor **indices)
+{
+    weft_tensor *v = weft_gather(line, axis, at);
+    if (weft_tensor_rank(x) == 0 || !keepdim) {
+        v = weft_squeeze(v, axis);
+        at = weft_squeeze(at, axis);
+    }
+    if (indices)
+        *indices = wf_composite_give(c, at);
+    return wf_composite_end(c, v);
+}
+
+static weft_tensor *refuse(weft_tensor *failed, weft_tensor **indices)
+{
+    if (indices)
+        *indices = wf_error_again(failed);
+    return failed;
+}
+
+weft_tensor *weft_max_along(weft_tensor *x, int axis, bool keepdim, weft_tensor **indices)
+{
+    wf_composite c;
+    weft_tensor *line = x;
+    if (!begin(&c, "max", &line, &axis))
+        return refuse(c.failed, indices);
+    return finish(&c, x, line, axis, weft_argmax(line, &axis, 1, true), keepdim, indices);
+}
+
+weft_tensor *weft_min_along(weft_tensor *x, int axis, bool keepdim, weft_tensor **indices)
+{
+    wf_composite c;
+    weft_tensor *line = x;
+    if (!begin(&c, "min", &line, &axis))
+        return refuse(c.failed, indices);
+    return finish(&c, x, line, axis, weft_argmin(line, &axis, 1, true), keepdim, indices);
+}
+
+/* ---- medians ---- */
+
+weft_tensor *weft_median_along(weft_tensor *x, int axis, bool keepdim, weft_tensor **indices)
+{
+    wf_composite c;
+    weft_tensor *line = x;
+    if (!begin(&c, "median", &line, &axis))
+        return refuse(c.failed, indices);
+    int64_t middle = (weft_tensor_dim(line, axis) - 1) / 2;
+    weft_tensor *at = weft_slice(wf_order(line, axis, false), axis, middle, middle + 1, 1);
+    if (wf_is_float(line)) { /* a NaN is what argmax finds */
+        weft_tensor *first = weft_argmax(line, &axis, 1, true);
+        at = weft_where(wf_isnan(weft_gather(line, axis, first)), first, at);
+    }
+    return finish(&c, x, line, axis, at, keepdim, indices);
+}
+
+weft_tensor *weft_nanmedian_along(weft_tensor *x, int axis, bool keepdim, weft_tensor **indices)
+{
+    wf_composite c;
+    weft_tensor *line = x;
+    if (!begin(&c, "nanmedian", &line, &axis))
+        return refuse(c.failed, indices);
+    weft_tensor *n = weft_sum(weft_eq(line, line), &axis, 1, true); /* NaN comes last in the order */
+    weft_tensor *middle = weft_cast(weft_floor(weft_mul(weft_cast(weft_sub(n, wf_number(n, 1)), WEFT_DTYPE_F32),
+                                                        weft_full(c.ctx, WEFT_DTYPE_F32, 0, NULL, 0.5))), WEFT_DTYPE_I32);
+    middle = weft_maximum(middle, wf_number(middle, 0));
+    return finish(&c, x, line, axis, weft_gather(wf_order(line, axis, false), axis, middle), keepdim, indices);
+}
+
+static weft_tensor *of_all(const char *who, weft_tensor *x, weft_tensor *(*along)(weft_tensor *, int, bool, weft_tensor **))
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, 1, &x))
+        return c.failed;
+    return wf_composite_end(&c, along(weft_reshape(x, 1, (int64_t[]){-1}), 0, false, NULL));
+}
+
+weft_tensor *weft_median(weft_tensor *x) { return of_all("median", x, weft_median_along); }
+weft_tensor *weft_nanmedian(weft_tensor *x) { return of_all("nanmedian", x, weft_nanmedian_along); }
+
+/* ---- quantiles ---- */
+
+/* Of lines along `axis`: [.., Q, ..] where x has [.., N, ..]. */
+static weft_tensor *between(weft_tensor *x, int axis, weft_tensor *q)
+{
+    int64_t last = weft_tensor_dim(x, axis) - 1;
+    weft_tensor *sorted = weft_gather(x, axis, wf_order(x, axis, false));
+    weft_tensor *at = weft_mul(weft_minimum(weft_maximum(q, wf_number(q, 0)), wf_number(q, 1)), wf_number(q, (double)last));
+    weft_tensor *below = weft_floor(at), *part = weft_sub(at, below), *low = weft_cast(below, WEFT_DTYPE_I32);
+    weft_tensor *high = weft_minimum(weft_add(low, wf_number(low, 1)), wf_number(low, (double)last));
+    int64_t shape[WEFT_MAX_RANK];
+    for (int d = 0; d < weft_tensor_rank(x); d++)
+        shape[d] = d == axis ? -1 : 1;
+    part = weft_cast(weft_reshape(part, weft_tensor_rank(x), shape), wf_dtype_of(x));
+    weft_tensor *a = weft_index_select(sorted, axis, low), *b = weft_index_select(sorted, axis, high);
+    /* An infinity less itself is NaN: equal neighbours stay as they are. */
+    weft_tensor *v = weft_where(weft_eq(a, b), a, weft_add(a, weft_mul(weft_sub(b, a), part)));
+    weft_tensor *top = weft_max(x, &axis, 1, true);
+    return weft_where(wf_isnan(top), top, v);
+}
+
+weft_tensor *weft_quantile(weft_tensor *x, weft_tensor *q, const int *axis, bool keepdim)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "quantile", 2, WF_INPUTS(x, q)))
+        return c.failed;
+    const int rank = weft_tensor_rank(x), q_rank = weft_tensor_rank(q);
+    int a = 0, order[WEFT_MAX_RANK], n = 0;
+    weft_tensor *line = axis ? x : weft_reshape(x, 1, (int64_t[]){-1});
+    weft_status st = wf_require_float(c.who, x);
+    if (st == WEFT_OK)
+        st = wf_require_float(c.who, q);
+    if (st == WEFT_OK && axis) {
+        a = *axis;
+        st = wf_line(c.who, &line, &a);
+    }
+    if (st != WEFT_OK)
+        return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
+    if (q_rank > 1)
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "q has rank %d, expected 0 or 1", q_rank);
+    if (weft_tensor_dim(line, a) == 0)
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "no elements on axis %d", a);
+    if (q_rank == 1 && rank + 1 > WEFT_MAX_RANK && keepdim)
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "the result has rank %d, the largest is %d", rank + 1, WEFT_MAX_RANK);
+    weft_tensor *v = between(wf_wide(line), a, weft_reshape(wf_wide(q), 1, (int64_t[]){-1}));
+    order[n++] = a; /* the fractions come first */
+    for (int d = 0; d < weft_tensor_rank(line); d++)
+        if (d != a)
+            order[n++] = d;
+    v = weft_cast(weft_permute(v, order), wf_dtype_of(x));
+    int64_t shape[WEFT_MAX_RANK];
+    n = 0;
+    if (q_rank == 1)
+        shape[n++] = weft_tensor_dim(q, 0);
+    for (int d = 0; d < rank; d++) {
+        bool reduced = !axis || d == a;
+        if (!reduced || keepdim)
+            shape[n++] = reduced ? 1 : weft_tensor_dim(x, d);
+    }
+    return wf_composite_end(&c, weft_reshape(v, n, shape));
+}
