@@ -62,12 +62,6 @@ static weft_tensor *permute(const wf_call *c)
     return weft_permute(T(0), axes);
 }
 
-static int topk(const wf_call *c)
-{
-    OUT[1] = weft_topk(T(0), I(1), &OUT[0]);
-    return 2;
-}
-
 #include "functions_calls_pointwise.h"
 #include "functions_calls_creation.h"
 #include "functions_calls_random.h"
