@@ -40,12 +40,20 @@ static weft_tensor *last_axes_joined(weft_tensor *x, int n, int64_t product)
     return weft_reshape(x, rank + 1, shape);
 }
 
+/* x less its mean over the axes. The mean of the rest, which rounding left, is taken off too: a row of one value gives
+ * zeros, however large the value and small the eps. */
+static weft_tensor *centred(weft_tensor *x, const int *axes, int n)
+{
+    weft_tensor *off = weft_sub(x, weft_mean(x, axes, n, true));
+    return weft_sub(off, weft_mean(off, axes, n, true));
+}
+
 /* Row kernels keep eps in f32; in f64 it would be the largest error. */
-static weft_tensor *normalised_f64(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps, bool centred)
+static weft_tensor *normalised_f64(weft_tensor *x, weft_tensor *weight, weft_tensor *bias, double eps, bool centre)
 {
     int axis = -1;
-    if (centred)
-        x = weft_sub(x, weft_mean(x, &axis, 1, true));
+    if (centre)
+        x = centred(x, &axis, 1);
     weft_tensor *y = weft_div(x, weft_sqrt(wf_plus(weft_mean(wf_square(x), &axis, 1, true), eps)));
     if (weight)
         y = weft_mul(y, weight);
@@ -53,7 +61,7 @@ static weft_tensor *normalised_f64(weft_tensor *x, weft_tensor *weight, weft_ten
 }
 
 static weft_tensor *norm_over_shape(const char *who, weft_tensor *x, int n, const int64_t *dims, weft_tensor *weight,
-                                    weft_tensor *bias, double eps, bool centred)
+                                    weft_tensor *bias, double eps, bool centre)
 {
     wf_composite c;
     char text[200];
@@ -82,8 +90,8 @@ static weft_tensor *norm_over_shape(const char *who, weft_tensor *x, int n, cons
     weft_tensor *y;
     if (weft_tensor_dtype(x) == WEFT_DTYPE_F64)
         y = normalised_f64(flat, weight ? weft_cast(weight, WEFT_DTYPE_F64) : NULL,
-                           bias ? weft_cast(bias, WEFT_DTYPE_F64) : NULL, eps, centred);
-    else if (centred)
+                           bias ? weft_cast(bias, WEFT_DTYPE_F64) : NULL, eps, centre);
+    else if (centre)
         y = weft_layer_norm(flat, weight, bias, (float)eps, -1);
     else
         y = weft_rms_norm(flat, weight, (float)eps, -1);
@@ -198,6 +206,7 @@ static weft_tensor *moved(weft_tensor *running, weft_tensor *now, double momentu
 }
 
 typedef struct moments {
+    weft_tensor *off;        /* x less the mean */
     weft_tensor *mean, *var; /* [C], population variance */
     int64_t count;           /* elements of x behind each */
 } moments;
@@ -213,17 +222,17 @@ static moments channel_moments(weft_tensor *x, bool each_instance)
             m.count *= weft_tensor_shape(x)[k];
         }
     weft_tensor *mean = n ? weft_mean(x, axes, n, true) : x;
-    weft_tensor *off = weft_sub(x, mean);
-    weft_tensor *var = n ? weft_mean(wf_square(off), axes, n, true) : wf_square(off);
+    m.off = n ? centred(x, axes, n) : weft_sub(x, mean);
+    weft_tensor *var = n ? weft_mean(wf_square(m.off), axes, n, true) : wf_square(m.off);
     int64_t shape[2] = {each_instance ? weft_tensor_shape(x)[0] : 1, weft_tensor_shape(x)[1]};
     m.mean = weft_mean(weft_reshape(mean, 2, shape), &first, 1, false);
     m.var = weft_mean(weft_reshape(var, 2, shape), &first, 1, false);
     return m;
 }
 
-static weft_tensor *with_moments(weft_tensor *x, weft_tensor *mean, weft_tensor *var, double eps)
+static weft_tensor *scaled(weft_tensor *off, weft_tensor *var, double eps)
 {
-    return weft_div(weft_sub(x, per_channel(x, mean)), weft_sqrt(wf_plus(per_channel(x, var), eps)));
+    return weft_div(off, weft_sqrt(wf_plus(per_channel(off, var), eps)));
 }
 
 /* Hands out the running moments after this batch; the variance is that of a sample. */
@@ -256,11 +265,11 @@ static weft_tensor *channel_norm(const char *who, weft_tensor *x, const weft_bat
         moments m = channel_moments(wide, each_instance);
         if (m.count == 1 && weft_tensor_numel(x) > 0)
             return wf_composite_fail(&c, WEFT_E_VALUE, "one value a channel has no variance");
-        y = each_instance ? grouped(x, WF_MAX(weft_tensor_shape(x)[1], 1), o->eps) : with_moments(wide, m.mean, m.var, o->eps);
+        y = each_instance ? grouped(x, WF_MAX(weft_tensor_shape(x)[1], 1), o->eps) : scaled(m.off, m.var, o->eps);
         if (running)
             give_running(&c, o, &m, new_mean, new_var);
     } else {
-        y = with_moments(wide, o->running_mean, o->running_var, o->eps);
+        y = scaled(weft_sub(wide, per_channel(wide, o->running_mean)), o->running_var, o->eps);
     }
     y = affine(x, y, o->weight, o->bias);
     return wf_composite_end(&c, weft_cast(y, weft_tensor_dtype(x)));
