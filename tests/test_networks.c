@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base.h"
 #include "device_context.h"
 
 typedef struct network_tensor {
@@ -158,6 +159,165 @@ static void values_in_f64_on_the_cpu(void **state)
     run_all(WEFT_DTYPE_F64, false);
 }
 
+/* ---- wrong arguments ---- */
+
+#define TENSOR(dtype, ...) weft_zeros(ctx, dtype, (int)(sizeof((int64_t[]){__VA_ARGS__}) / 8), (int64_t[]){__VA_ARGS__})
+#define F(...) TENSOR(WEFT_DTYPE_F32, __VA_ARGS__)
+#define I(...) TENSOR(WEFT_DTYPE_I32, __VA_ARGS__)
+
+static void refused(weft_tensor *t, weft_status st, const char *part)
+{
+    if (!strstr(weft_tensor_message(t), part))
+        fail_msg("\"%s\" does not say \"%s\"", weft_tensor_message(t), part);
+    assert_string_equal(weft_status_name(weft_tensor_status(t)), weft_status_name(st));
+}
+
+static void norms_say_what_does_not_fit(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *x = F(2, 3, 4), *mean, *var;
+    int64_t dims[2] = {3, 4}, wrong[2] = {3, 5};
+    refused(weft_layer_norm_shape(x, 2, wrong, NULL, NULL, 0), WEFT_E_SHAPE, "layer_norm: normalized_shape of 2 axes, the last 5, is not the end of input [2, 3, 4]");
+    refused(weft_layer_norm_shape(x, 0, NULL, NULL, NULL, 0), WEFT_E_SHAPE, "normalized_shape of 0 axes");
+    refused(weft_layer_norm_shape(x, 2, dims, F(12), NULL, 0), WEFT_E_SHAPE, "weight is [12]");
+    refused(weft_layer_norm_shape(x, 2, dims, NULL, F(4), 0), WEFT_E_SHAPE, "bias is [4]");
+    refused(weft_layer_norm_shape(x, 2, dims, NULL, NULL, -1), WEFT_E_VALUE, "eps is -1");
+    refused(weft_rms_norm_shape(I(2, 3), 1, (int64_t[]){3}, NULL, 0), WEFT_E_DTYPE, "rms_norm: input is i32");
+    refused(weft_group_norm(F(2, 6, 3), 4, NULL, NULL, 0), WEFT_E_VALUE, "6 channels do not divide into 4 groups");
+    refused(weft_group_norm(F(6), 1, NULL, NULL, 0), WEFT_E_SHAPE, "rank 1");
+    refused(weft_batch_norm(x, &(weft_batch_norm_opts){.running_mean = F(3)}, &mean, &var), WEFT_E_VALUE, "running_mean and running_var");
+    refused(mean, WEFT_E_VALUE, "running_mean and running_var");
+    refused(weft_batch_norm(x, &(weft_batch_norm_opts){.running_mean = F(4), .running_var = F(3)}, NULL, NULL), WEFT_E_SHAPE,
+            "running_mean is [4], expected [3]");
+    refused(weft_batch_norm(F(1, 3), &(weft_batch_norm_opts){.training = true}, &mean, &var), WEFT_E_VALUE, "one value a channel");
+    refused(weft_local_response_norm(x, 0, 1, 1, 1), WEFT_E_VALUE, "size is 0");
+    refused(weft_local_response_norm(F(2, 3), 2, 1, 1, 1), WEFT_E_SHAPE, "rank 2");
+    refused(weft_adaln(x, F(5), F(4), 0), WEFT_E_SHAPE, "");
+    refused(weft_adaln(F(1, 4), F(2, 4), F(4), 0), WEFT_E_SHAPE, "do not broadcast to input [1, 4]");
+    refused(weft_weight_norm(x, F(3), 0), WEFT_E_SHAPE, "g is [3], expected one element for each of 2 along axis 0");
+    refused(weft_weight_norm(x, F(3), 3), WEFT_E_SHAPE, "weight_norm");
+    weft_scope_end(scope);
+}
+
+static void positions_say_what_does_not_fit(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *x = F(2, 12, 8);
+    refused(weft_rope_3d(x, 2, 3, 2, 0, false), WEFT_E_SHAPE, "rope_3d: head dimension 8 is no multiple of 6");
+    refused(weft_rope_3d(F(2, 12, 6), 2, 3, 3, 0, false), WEFT_E_SHAPE, "a grid of 2 x 3 x 3 for 12 tokens");
+    refused(weft_rope_3d(F(2, 12, 6), INT64_MAX, 3, 3, 0, false), WEFT_E_SHAPE, "for 12 tokens");
+    refused(weft_rope_3d(F(2, 12, 6), -2, -3, 2, 0, false), WEFT_E_SHAPE, "for 12 tokens");
+    refused(weft_rope_3d(F(6), 1, 1, 1, 0, false), WEFT_E_SHAPE, "rank 1");
+    refused(weft_rope_sections(x, I(2, 12), 2, (int64_t[]){2, 3}, 100, false), WEFT_E_SHAPE, "sections of 5 pairs for a head of 8");
+    refused(weft_rope_sections(x, I(3, 12), 2, (int64_t[]){2, 2}, 100, false), WEFT_E_SHAPE, "positions are [3, 12], expected [2, 12]");
+    refused(weft_sinusoidal_embedding(I(3), 5, 100, true), WEFT_E_VALUE, "dim is 5");
+    refused(weft_sinusoidal_embedding(I(3), 4, 0, true), WEFT_E_VALUE, "base is 0");
+    refused(weft_relative_position_bucket(F(3), true, 32, 128), WEFT_E_DTYPE, "relative_position is f32");
+    refused(weft_relative_position_bucket(I(3), true, 32, 8), WEFT_E_VALUE, "max_distance is 8, expected more than 8");
+    refused(weft_relative_position_bias(F(32), 2, 2, true, 128, 0), WEFT_E_SHAPE, "weight is [32]");
+    refused(weft_alibi_slopes(ctx, 0), WEFT_E_VALUE, "n_heads is 0");
+    refused(weft_embedding_bag(I(5), F(4, 3), NULL), WEFT_E_SHAPE, "input is [5], expected [B, L]");
+    refused(weft_embedding_bag(I(2, 5), F(4, 3), &(weft_embedding_bag_opts){.offsets = I(2)}), WEFT_E_SHAPE, "expected [L]");
+    refused(weft_embedding_bag(I(2, 5), F(4, 3), &(weft_embedding_bag_opts){.per_sample_weights = F(2, 5)}), WEFT_E_VALUE, "need mode sum");
+    refused(weft_embedding_bag(I(2, 5), F(4, 3), &(weft_embedding_bag_opts){.has_padding_idx = true, .padding_idx = 4}), WEFT_E_INDEX, "padding_idx 4");
+    weft_scope_end(scope);
+}
+
+static void losses_and_distances_say_what_does_not_fit(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_class_loss_opts weight = {.weight = F(3)};
+    refused(weft_cross_entropy(F(2, 4, 3), I(2, 4), NULL), WEFT_E_SHAPE, "target is [2, 4], expected input [2, 4, 3] without axis 1");
+    refused(weft_cross_entropy(F(2, 4), F(2, 3), NULL), WEFT_E_DTYPE, "target is f32 [2, 3]");
+    refused(weft_cross_entropy(F(2, 4), I(2), &weight), WEFT_E_SHAPE, "weight is [3], expected [4]");
+    refused(weft_cross_entropy(F(2, 4), I(2), &(weft_class_loss_opts){.label_smoothing = 2}), WEFT_E_VALUE, "label_smoothing is 2");
+    refused(weft_nll_loss(F(2, 4), F(2, 4), NULL), WEFT_E_DTYPE, "nll_loss: target is f32");
+    refused(weft_nll_loss(I(2, 4), I(2), NULL), WEFT_E_DTYPE, "input is i32");
+    refused(weft_mse_loss(F(2, 4), F(3, 4), NULL, WEFT_REDUCTION_MEAN), WEFT_E_SHAPE, "");
+    refused(weft_mse_loss(F(2, 4), F(2, 4), NULL, WEFT_REDUCTION_BATCHMEAN), WEFT_E_VALUE, "mse_loss: no reduction of number 3");
+    refused(weft_binary_cross_entropy(F(2, 4), F(4), NULL, WEFT_REDUCTION_MEAN), WEFT_E_SHAPE, "target is [4], input is [2, 4]");
+    refused(weft_smooth_l1_loss(F(2), F(2), WEFT_REDUCTION_MEAN, -1), WEFT_E_VALUE, "beta is -1");
+    refused(weft_huber_loss(F(2), F(2), WEFT_REDUCTION_MEAN, 0), WEFT_E_VALUE, "delta is 0");
+    refused(weft_cosine_embedding_loss(F(2, 3), F(2, 3), F(2, 3), 0, WEFT_REDUCTION_MEAN), WEFT_E_SHAPE, "target of rank 2");
+    refused(weft_cdist(F(2, 3), F(2, 4), 2), WEFT_E_SHAPE, "[2, 3] and [2, 4]");
+    refused(weft_pairwise_distance(F(2, 3), F(2, 3), -1, 0, false), WEFT_E_VALUE, "p is -1");
+    refused(weft_bilinear(F(2, 3), F(2, 4), F(5, 4, 3), NULL), WEFT_E_SHAPE, "weight [5, 4, 3]");
+    weft_outputs out;
+    weft_tensor *in[2] = {F(2), F(2)};
+    weft_attr word = {.name = "reduction", .kind = WEFT_ATTR_STRING, .s = "avg"};
+    assert_int_equal(weft_apply(ctx, "mse_loss", in, 2, &(weft_attrs){&word, 1}, &out), WEFT_OK);
+    refused(out.tensor[0], WEFT_E_VALUE, "mse_loss: reduction is \"avg\", expected one of mean, sum, none");
+    weft_scope_end(scope);
+}
+
+static void a_target_outside_the_classes_is_found(void **state)
+{
+    (void)state;
+    static const int32_t wrong[] = {4, -1, 100};
+    for (int i = 0; i < 3; i++) {
+        weft_scope *scope = weft_scope_begin(ctx);
+        weft_tensor *target = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){1, wrong[i]});
+        weft_tensor *loss = weft_cross_entropy(F(2, 4), target, NULL);
+        float value;
+        assert_int_equal(weft_read(loss, &value, sizeof value), WEFT_E_INDEX);
+        weft_scope_end(scope);
+    }
+}
+
+static void attention_says_what_does_not_fit(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *q = F(1, 4, 3, 8), *k = F(1, 2, 5, 8);
+    refused(weft_scaled_dot_product_attention(q, k, k, &(weft_attention_opts){.softcap = -1}), WEFT_E_VALUE, "softcap is -1");
+    refused(weft_scaled_dot_product_attention(q, k, k, &(weft_attention_opts){.sinks = F(2)}), WEFT_E_SHAPE, "sinks are [2], expected [4]");
+    refused(weft_scaled_dot_product_attention(q, k, k, &(weft_attention_opts){.alibi_slopes = I(4)}), WEFT_E_DTYPE, "alibi_slopes are i32");
+    refused(weft_scaled_dot_product_attention(q, k, k, &(weft_attention_opts){.sinks = F(4), .mask = F(3, 4)}), WEFT_E_SHAPE,
+            "mask [3, 4] does not broadcast to [1, 4, 3, 5]");
+    refused(weft_scaled_dot_product_attention(q, F(1, 3, 5, 8), F(1, 3, 5, 8), &(weft_attention_opts){.sinks = F(4)}), WEFT_E_SHAPE, "do not fit");
+    refused(weft_scaled_dot_product_attention(F(3, 8), k, k, NULL), WEFT_E_SHAPE, "ranks 2, 4 and 4");
+    weft_outputs out;
+    weft_tensor *in[3] = {q, k, k};
+    weft_attr dropout = {.name = "dropout_p", .kind = WEFT_ATTR_FLOAT, .f = 0.5};
+    assert_int_equal(weft_apply(ctx, "scaled_dot_product_attention", in, 3, &(weft_attrs){&dropout, 1}, &out), WEFT_OK);
+    refused(out.tensor[0], WEFT_E_UNSUPPORTED, "dropout_p is 0.5");
+    weft_scope_end(scope);
+}
+
+/* One case of each operation, with every allocation of its building failing once. */
+static void building_survives_every_failed_allocation(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof network_cases / sizeof *network_cases; i++) {
+        const network_case *c = &network_cases[i];
+        if (i > 0 && strcmp(c->op, network_cases[i - 1].op) == 0)
+            continue;
+        bool whole = false;
+        for (uint64_t nth = 1; !whole && nth < 400; nth++) {
+            weft_scope *scope = weft_scope_begin(ctx);
+            weft_tensor *in[7];
+            weft_outputs out;
+            for (int k = 0; k < c->n_inputs; k++)
+                in[k] = input(&c->inputs[k], WEFT_DTYPE_F32, false);
+            wf_alloc_fail_nth(nth);
+            weft_status st = weft_apply(ctx, c->op, in, c->n_inputs, &(weft_attrs){c->attrs, c->n_attrs}, &out);
+            wf_alloc_fail_nth(0);
+            assert_int_equal(st, WEFT_OK);
+            whole = true;
+            for (int k = 0; k < out.n; k++) {
+                assert_non_null(out.tensor[k]);
+                whole = whole && weft_tensor_status(out.tensor[k]) == WEFT_OK;
+            }
+            weft_scope_end(scope);
+        }
+        if (!whole)
+            fail_msg("%s is never built", c->op);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +325,12 @@ int main(void)
         cmocka_unit_test(values_of_transposed_inputs),
         cmocka_unit_test(values_in_f16),
         cmocka_unit_test(values_in_f64_on_the_cpu),
+        cmocka_unit_test(norms_say_what_does_not_fit),
+        cmocka_unit_test(positions_say_what_does_not_fit),
+        cmocka_unit_test(losses_and_distances_say_what_does_not_fit),
+        cmocka_unit_test(a_target_outside_the_classes_is_found),
+        cmocka_unit_test(attention_says_what_does_not_fit),
+        cmocka_unit_test(building_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }
