@@ -219,7 +219,7 @@ static int add_tensors(call *c, int i, PyObject *o)
     }
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *item = many ? c->rest[k] : PySequence_GetItem(o, k);
-        int bad = item ? add_input(c, i, item) : -1;
+        int bad = item ? add_input(c, i, item == Py_None ? NULL : item) : -1; /* None: absent, where the operation knows it */
         if (!many) /* the sequence keeps it during the call */
             Py_XDECREF(item);
         if (bad)
