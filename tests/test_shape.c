@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "device_context.h"
+#include "node.h"
 
 static weft_ctx *ctx;
 static int open_ctx(void **state)
@@ -338,6 +339,27 @@ static void bad_arguments_say_what_is_wrong(void **state)
     weft_scope_end(scope);
 }
 
+/* Without a scope the caller owns the result, and nothing else is left. */
+static void a_call_leaves_one_handle(void **state)
+{
+    (void)state;
+    weft_tensor *x = iota(4), *m = weft_zeros(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){4, 4});
+    int64_t before = wf_core(ctx)->live_tensors;
+    weft_tensor *results[] = {
+        weft_select(m, 0, 1), weft_rot90(m, 1, 0, 1), weft_repeat(m, 2, (int64_t[]){2, 2}), weft_tile(x, 1, (int64_t[]){2}), weft_repeat_interleave(m, 2, 0),
+        weft_kron(m, x), weft_stack((weft_tensor *[]){x, x}, 2, 0), weft_hstack((weft_tensor *[]){m, m}, 2), weft_roll(m, (int64_t[]){1}, NULL, 1),
+        weft_pad(m, 4, (int64_t[]){1, 1, 1, 1}, WEFT_PAD_REFLECT, 0), weft_diag(x, 1), weft_pixel_unshuffle(weft_view(m, 3, (int64_t[]){1, 4, 4}), 2),
+        weft_tril(m, 0), weft_eye(ctx, WEFT_DTYPE_F32, 3, 3), weft_linspace(ctx, WEFT_DTYPE_F32, 0, 1, 5), weft_arange_to(ctx, WEFT_DTYPE_F16, 0, 3, 1),
+        weft_one_hot(x, 4), weft_rand(ctx, WEFT_DTYPE_F32, 0, NULL, NULL), weft_randn_like(x, NULL), weft_dropout(x, 0.5, true, NULL),
+        weft_multinomial(x, 2, true, NULL), weft_permutation(m, 0, NULL), weft_pad(m, 1, NULL, WEFT_PAD_CONSTANT, 0),
+    };
+    int n = (int)(sizeof results / sizeof *results);
+    assert_int_equal(wf_core(ctx)->live_tensors - before, n + 1); /* and the view that pixel_unshuffle read */
+    for (int i = 0; i < n; i++)
+        weft_tensor_release(results[i]);
+    assert_int_equal(wf_core(ctx)->live_tensors - before, 1);
+}
+
 /* ---- by name ---- */
 
 static weft_tensor *call(const char *name, weft_tensor *const *in, int n_in, const weft_attr *a, int n, int *count)
@@ -384,7 +406,7 @@ int main(void)
         cmocka_unit_test(shapes_and_axes), cmocka_unit_test(parts_and_orders), cmocka_unit_test(repetition_and_joining),
         cmocka_unit_test(rolling_and_padding), cmocka_unit_test(diagonals_and_pixels), cmocka_unit_test(lists_of_parts),
         cmocka_unit_test(views_compute_nothing), cmocka_unit_test(every_dtype_moves), cmocka_unit_test(bad_arguments_say_what_is_wrong),
-        cmocka_unit_test(names_take_pytorch_arguments),
+        cmocka_unit_test(names_take_pytorch_arguments), cmocka_unit_test(a_call_leaves_one_handle),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_creation.h"
 
 static weft_tensor *number(weft_ctx *ctx, weft_dtype dtype, double value)
@@ -36,7 +37,7 @@ weft_tensor *weft_scalar_tensor(weft_ctx *ctx, weft_dtype dtype, double value)
     return number(ctx, dtype, value);
 }
 
-weft_tensor *weft_eye(weft_ctx *ctx, weft_dtype dtype, int64_t rows, int64_t cols)
+static weft_tensor *compose_eye(weft_ctx *ctx, weft_dtype dtype, int64_t rows, int64_t cols)
 {
     if (rows < 0 || cols < 0)
         return wf_tensor_error(ctx, WEFT_E_SHAPE, "eye: %lld rows and %lld columns", (long long)rows, (long long)cols);
@@ -46,9 +47,17 @@ weft_tensor *weft_eye(weft_ctx *ctx, weft_dtype dtype, int64_t rows, int64_t col
     return weft_cast(weft_eq(row, weft_arange(ctx, WEFT_DTYPE_I32, cols, 0, 1)), dtype);
 }
 
+weft_tensor *weft_eye(weft_ctx *ctx, weft_dtype dtype, int64_t rows, int64_t cols)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "eye", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_eye(ctx, dtype, rows, cols));
+}
+
 /* ---- ranges ---- */
 
-weft_tensor *weft_arange_to(weft_ctx *ctx, weft_dtype dtype, double start, double end, double step)
+static weft_tensor *compose_arange_to(weft_ctx *ctx, weft_dtype dtype, double start, double end, double step)
 {
     if (!wf_dtype_known(dtype) || weft_dtype_is_quantised(dtype) || dtype == WEFT_DTYPE_BOOL)
         return wf_tensor_error(ctx, WEFT_E_DTYPE, "arange: no range of %s", weft_dtype_name(dtype));
@@ -78,6 +87,14 @@ weft_tensor *weft_arange_to(weft_ctx *ctx, weft_dtype dtype, double start, doubl
         return weft_cast(weft_arange(ctx, narrow ? WEFT_DTYPE_I32 : WEFT_DTYPE_I64, n, start, step), dtype);
     }
     }
+}
+
+weft_tensor *weft_arange_to(weft_ctx *ctx, weft_dtype dtype, double start, double end, double step)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "arange_to", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_arange_to(ctx, dtype, start, end, step));
 }
 
 static weft_status check_space(const char *who, weft_dtype dtype, double start, double end, int64_t n)
@@ -132,7 +149,7 @@ static weft_tensor *host_space(const char *who, weft_ctx *ctx, weft_dtype dtype,
     return wide == dtype ? r : weft_cast(r, dtype);
 }
 
-weft_tensor *weft_linspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n)
+static weft_tensor *compose_linspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n)
 {
     weft_status st = check_space("linspace", dtype, start, end, n);
     if (st != WEFT_OK)
@@ -151,7 +168,15 @@ weft_tensor *weft_linspace(weft_ctx *ctx, weft_dtype dtype, double start, double
     return weft_cast(weft_where(first, low, high), dtype);
 }
 
-weft_tensor *weft_logspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n, double base)
+weft_tensor *weft_linspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "linspace", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_linspace(ctx, dtype, start, end, n));
+}
+
+static weft_tensor *compose_logspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n, double base)
 {
     weft_status st = check_space("logspace", dtype, start, end, n);
     if (st == WEFT_OK && !isfinite(base))
@@ -161,22 +186,29 @@ weft_tensor *weft_logspace(weft_ctx *ctx, weft_dtype dtype, double start, double
     return host_space("logspace", ctx, dtype, start, end, n, &base);
 }
 
+weft_tensor *weft_logspace(weft_ctx *ctx, weft_dtype dtype, double start, double end, int64_t n, double base)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "logspace", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_logspace(ctx, dtype, start, end, n, base));
+}
+
 /* ---- triangles ---- */
 
 static weft_tensor *triangle(const char *who, weft_tensor *x, int64_t diagonal, bool lower)
 {
-    weft_tensor *r;
-    if (!wf_enter(who, 1, &x, &r))
-        return r;
-    wf_unlock(&wf_core(x->ctx)->lock);
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x)))
+        return c.failed;
     int rank = x->view.rank;
     if (rank < 2)
-        return wf_tensor_error(x->ctx, WEFT_E_SHAPE, "%s: input has rank %d, expected 2 or more", who, rank);
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "input has rank %d, expected 2 or more", rank);
     weft_tensor *zero = number(x->ctx, (weft_dtype)x->node->dtype, 0);
     int64_t rows = x->view.shape[rank - 2], cols = x->view.shape[rank - 1];
     if (lower)
-        return weft_where(weft_tri(x->ctx, rows, cols, diagonal), x, zero);
-    return weft_where(weft_tri(x->ctx, rows, cols, diagonal == INT64_MIN ? diagonal : diagonal - 1), zero, x);
+        return wf_composite_end(&c, weft_where(weft_tri(x->ctx, rows, cols, diagonal), x, zero));
+    return wf_composite_end(&c, weft_where(weft_tri(x->ctx, rows, cols, diagonal == INT64_MIN ? diagonal : diagonal - 1), zero, x));
 }
 
 weft_tensor *weft_tril(weft_tensor *x, int64_t diagonal) { return triangle("tril", x, diagonal, true); }
@@ -221,14 +253,10 @@ weft_tensor *weft_triu_indices(weft_ctx *ctx, int64_t rows, int64_t cols, int64_
 
 /* ---- one-hot ---- */
 
-weft_tensor *weft_one_hot(weft_tensor *index, int64_t n_classes)
+static weft_tensor *compose_one_hot(weft_tensor *index, int64_t n_classes)
 {
-    weft_tensor *r;
-    if (!wf_enter("one_hot", 1, &index, &r))
-        return r;
     weft_ctx *ctx = index->ctx;
     weft_dtype dtype = (weft_dtype)index->node->dtype;
-    wf_unlock(&wf_core(ctx)->lock);
     if (!weft_dtype_is_integer(dtype))
         return wf_tensor_error(ctx, WEFT_E_DTYPE, "one_hot: index is %s, expected an integer", weft_dtype_name(dtype));
     if (n_classes < 1 || n_classes > INT32_MAX)
@@ -240,4 +268,12 @@ weft_tensor *weft_one_hot(weft_tensor *index, int64_t n_classes)
     weft_tensor *past = number(ctx, WEFT_DTYPE_I32, (double)n_classes);
     i = weft_where(weft_lt(i, number(ctx, WEFT_DTYPE_I32, 0)), past, i);
     return weft_index_select(weft_eye(ctx, WEFT_DTYPE_I32, n_classes, n_classes), 0, i);
+}
+
+weft_tensor *weft_one_hot(weft_tensor *index, int64_t n_classes)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "one_hot", 1, WF_INPUTS(index)))
+        return c.failed;
+    return wf_composite_end(&c, compose_one_hot(index, n_classes));
 }

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_random.h"
 
 typedef struct draw {
@@ -17,14 +18,6 @@ typedef struct draw {
 } draw;
 
 static bool is_float(weft_dtype dtype) { return wf_dtype_known(dtype) && weft_dtype_is_float(dtype); }
-
-static bool sound(const char *who, int n, weft_tensor *const *in, weft_tensor **fail)
-{
-    if (!wf_enter(who, n, in, fail))
-        return false;
-    wf_unlock(&wf_core(in[0]->ctx)->lock);
-    return true;
-}
 
 weft_status weft_manual_seed(weft_ctx *ctx, uint64_t seed)
 {
@@ -123,7 +116,7 @@ static weft_tensor *no_float(const char *who, weft_ctx *ctx, weft_dtype dtype)
     return wf_tensor_error(ctx, WEFT_E_DTYPE, "%s: %s is no float dtype", who, weft_dtype_name(dtype));
 }
 
-weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+static weft_tensor *compose_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!is_float(dtype))
         return no_float("rand", ctx, dtype);
@@ -131,7 +124,15 @@ weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t 
     return uniform(&d, dtype);
 }
 
-weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g)
+weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "rand", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_rand(ctx, dtype, rank, shape, g));
+}
+
+static weft_tensor *compose_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!is_float(dtype))
         return no_float("uniform", ctx, dtype);
@@ -143,7 +144,15 @@ weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double hi
     return weft_cast(weft_add(u, number(ctx, t, low)), dtype);
 }
 
-weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g)
+weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "uniform", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_uniform(ctx, dtype, low, high, rank, shape, g));
+}
+
+static weft_tensor *compose_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!wf_dtype_known(dtype) || weft_dtype_is_quantised(dtype) || dtype == WEFT_DTYPE_BOOL)
         return wf_tensor_error(ctx, WEFT_E_DTYPE, "randint: no integers of %s", weft_dtype_name(dtype));
@@ -160,6 +169,14 @@ weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t 
     else if (low != 0) /* a constant is a double */
         r = weft_add(r, weft_tensor_from(ctx, t, 0, NULL, &low));
     return weft_cast(r, dtype);
+}
+
+weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "randint", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_randint(ctx, dtype, low, high, rank, shape, g));
 }
 
 /* ---- normal and exponential numbers ---- */
@@ -181,7 +198,7 @@ static weft_tensor *exponential(const draw *d, weft_dtype dtype)
     return weft_sub(constant(d->ctx, dtype, 0), weft_log(u));
 }
 
-weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+static weft_tensor *compose_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!is_float(dtype))
         return no_float("randn", ctx, dtype);
@@ -189,7 +206,15 @@ weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t
     return normal(&d, dtype);
 }
 
-weft_tensor *weft_exponential(weft_ctx *ctx, weft_dtype dtype, double rate, int rank, const int64_t *shape, weft_generator *g)
+weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "randn", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_randn(ctx, dtype, rank, shape, g));
+}
+
+static weft_tensor *compose_exponential(weft_ctx *ctx, weft_dtype dtype, double rate, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!is_float(dtype))
         return no_float("exponential", ctx, dtype);
@@ -202,11 +227,16 @@ weft_tensor *weft_exponential(weft_ctx *ctx, weft_dtype dtype, double rate, int 
     return weft_cast(e, dtype);
 }
 
-weft_tensor *weft_normal(weft_tensor *mean, weft_tensor *std, weft_generator *g)
+weft_tensor *weft_exponential(weft_ctx *ctx, weft_dtype dtype, double rate, int rank, const int64_t *shape, weft_generator *g)
 {
-    weft_tensor *in[2] = {mean, std}, *r;
-    if (!sound("normal", 2, in, &r))
-        return r;
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "exponential", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_exponential(ctx, dtype, rate, rank, shape, g));
+}
+
+static weft_tensor *compose_normal(weft_tensor *mean, weft_tensor *std, weft_generator *g)
+{
     weft_ctx *ctx = mean->ctx;
     wf_view shape;
     weft_dtype dtype = WEFT_DTYPE_F32;
@@ -222,16 +252,24 @@ weft_tensor *weft_normal(weft_tensor *mean, weft_tensor *std, weft_generator *g)
     return weft_cast(weft_add(weft_mul(normal(&d, t), weft_cast(std, t)), weft_cast(mean, t)), dtype);
 }
 
+weft_tensor *weft_normal(weft_tensor *mean, weft_tensor *std, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "normal", 2, WF_INPUTS(mean, std)))
+        return c.failed;
+    return wf_composite_end(&c, compose_normal(mean, std, g));
+}
+
 static weft_tensor *like(const char *who, weft_tensor *x, weft_generator *g, weft_tensor *(*f)(const draw *, weft_dtype))
 {
-    weft_tensor *r;
-    if (!sound(who, 1, &x, &r))
-        return r;
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x)))
+        return c.failed;
     weft_dtype dtype = (weft_dtype)x->node->dtype;
     if (!is_float(dtype))
-        return no_float(who, x->ctx, dtype);
-    draw d = begin(who, x->ctx, x->view.rank, x->view.shape, g);
-    return f(&d, dtype);
+        return wf_composite_end(&c, no_float(who, c.ctx, dtype));
+    draw d = begin(who, c.ctx, x->view.rank, x->view.shape, g);
+    return wf_composite_end(&c, f(&d, dtype));
 }
 
 weft_tensor *weft_rand_like(weft_tensor *x, weft_generator *g) { return like("rand_like", x, g, uniform); }
@@ -244,11 +282,8 @@ static weft_tensor *coin(const draw *d, weft_dtype dtype) /* the number to compa
     return dtype == WEFT_DTYPE_F64 ? wide_uniform(d, 0) : narrow_uniform(d, 24);
 }
 
-weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
+static weft_tensor *compose_bernoulli(weft_tensor *p, weft_generator *g)
 {
-    weft_tensor *r;
-    if (!sound("bernoulli", 1, &p, &r))
-        return r;
     weft_dtype dtype = (weft_dtype)p->node->dtype;
     if (!is_float(dtype))
         return no_float("bernoulli", p->ctx, dtype);
@@ -257,11 +292,16 @@ weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
     return weft_cast(weft_lt(coin(&d, dtype), chance), dtype);
 }
 
-weft_tensor *weft_dropout(weft_tensor *x, double p, bool training, weft_generator *g)
+weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g)
 {
-    weft_tensor *r;
-    if (!sound("dropout", 1, &x, &r))
-        return r;
+    wf_composite c;
+    if (!wf_composite_begin(&c, "bernoulli", 1, WF_INPUTS(p)))
+        return c.failed;
+    return wf_composite_end(&c, compose_bernoulli(p, g));
+}
+
+static weft_tensor *compose_dropout(weft_tensor *x, double p, bool training, weft_generator *g)
+{
     weft_ctx *ctx = x->ctx;
     weft_dtype dtype = (weft_dtype)x->node->dtype;
     if (!(p >= 0 && p <= 1))
@@ -276,7 +316,15 @@ weft_tensor *weft_dropout(weft_tensor *x, double p, bool training, weft_generato
     return weft_where(keep, weft_cast(scaled, dtype), constant(ctx, dtype, 0));
 }
 
-weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
+weft_tensor *weft_dropout(weft_tensor *x, double p, bool training, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "dropout", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_dropout(x, p, training, g));
+}
+
+static weft_tensor *compose_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
 {
     if (n < 0 || n > INT32_MAX)
         return wf_tensor_error(ctx, WEFT_E_VALUE, "randperm: of %lld", (long long)n);
@@ -284,24 +332,34 @@ weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
     return weft_topk(take(&d, WF_RANDOM_WORD, 0, 0), n, NULL);
 }
 
-weft_tensor *weft_permutation(weft_tensor *x, int axis, weft_generator *g)
+weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
 {
-    weft_tensor *r;
-    if (!sound("permutation", 1, &x, &r))
-        return r;
+    wf_composite c;
+    if (!wf_composite_begin_ctx(&c, "randperm", ctx))
+        return c.failed;
+    return wf_composite_end(&c, compose_randperm(ctx, n, g));
+}
+
+static weft_tensor *compose_permutation(weft_tensor *x, int axis, weft_generator *g)
+{
     weft_status st = wf_axis("permutation", x->view.rank, axis, &axis);
     if (st != WEFT_OK)
         return wf_tensor_error_last(x->ctx, st);
     return weft_index_select(x, axis, weft_randperm(x->ctx, x->view.shape[axis], g));
 }
 
+weft_tensor *weft_permutation(weft_tensor *x, int axis, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "permutation", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_permutation(x, axis, g));
+}
+
 /* A race: each index arrives after an exponential time of its weight as rate, so the first k to arrive are a draw of k
  * without replacement, and the first of one race each are draws with it (Efraimidis and Spirakis 2006). */
-weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
+static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
 {
-    weft_tensor *r;
-    if (!sound("multinomial", 1, &weights, &r))
-        return r;
     weft_ctx *ctx = weights->ctx;
     int rank = weights->view.rank;
     weft_dtype dtype = (weft_dtype)weights->node->dtype;
@@ -321,4 +379,12 @@ weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement,
     weft_tensor *none = constant(ctx, WEFT_DTYPE_F32, -1);
     weft_tensor *speed = weft_where(weft_gt(p, constant(ctx, WEFT_DTYPE_F32, 0)), weft_div(p, exponential(&d, WEFT_DTYPE_F32)), none);
     return replacement ? weft_argmax(speed, (int[]){-1}, 1, false) : weft_topk(speed, n, NULL);
+}
+
+weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "multinomial", 1, WF_INPUTS(weights)))
+        return c.failed;
+    return wf_composite_end(&c, compose_multinomial(weights, n, replacement, g));
 }

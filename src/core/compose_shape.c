@@ -4,6 +4,7 @@
  * new strides on the same storage.
  */
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_shape.h"
 
 /* Whether x is sound; else *fail is the result. */
@@ -216,11 +217,8 @@ weft_tensor *weft_flip_axes(weft_tensor *x, const int *axes, int n)
     return st == WEFT_OK ? view_of("flip", x, &v) : shape_error("flip", x, st);
 }
 
-weft_tensor *weft_rot90(weft_tensor *x, int64_t k, int axis0, int axis1)
+static weft_tensor *compose_rot90(weft_tensor *x, int64_t k, int axis0, int axis1)
 {
-    weft_tensor *r;
-    if (!sound("rot90", x, &r))
-        return r;
     uint32_t mask;
     weft_status st = axes_mask("rot90", x->view.rank, (int[]){axis0, axis1}, 2, &mask);
     if (st != WEFT_OK)
@@ -231,6 +229,14 @@ weft_tensor *weft_rot90(weft_tensor *x, int64_t k, int axis0, int axis1)
     case 3: return weft_flip(weft_transpose(x, axis0, axis1), axis1);
     default: return weft_permute(x, (int[]){0, 1, 2, 3, 4, 5, 6, 7});
     }
+}
+
+weft_tensor *weft_rot90(weft_tensor *x, int64_t k, int axis0, int axis1)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "rot90", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_rot90(x, k, axis0, axis1));
 }
 
 /* ---- parts ---- */
@@ -249,11 +255,8 @@ weft_tensor *weft_narrow(weft_tensor *x, int axis, int64_t start, int64_t length
     return weft_slice(x, axis, first, first + length, 1);
 }
 
-weft_tensor *weft_select(weft_tensor *x, int axis, int64_t index)
+static weft_tensor *compose_select(weft_tensor *x, int axis, int64_t index)
 {
-    weft_tensor *r;
-    if (!sound("select", x, &r))
-        return r;
     weft_status st = wf_axis("select", x->view.rank, axis, &axis);
     if (st != WEFT_OK)
         return shape_error("select", x, st);
@@ -262,6 +265,14 @@ weft_tensor *weft_select(weft_tensor *x, int axis, int64_t index)
         return wf_tensor_error(x->ctx, WEFT_E_INDEX, "select: index %lld of an axis of %lld", (long long)index, (long long)n);
     index = index < 0 ? index + n : index;
     return weft_squeeze(weft_slice(x, axis, index, index + 1, 1), axis);
+}
+
+weft_tensor *weft_select(weft_tensor *x, int axis, int64_t index)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "select", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_select(x, axis, index));
 }
 
 weft_tensor *weft_diagonal(weft_tensor *x, int64_t offset, int axis0, int axis1)

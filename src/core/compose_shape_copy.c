@@ -1,15 +1,8 @@
 /* compose_shape_copy.c - repetition, joining, rolling and padding: views that one copy or one concatenation lays out.
  */
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_shape.h"
-
-static bool sound(const char *who, weft_tensor *x, weft_tensor **fail)
-{
-    if (!wf_enter(who, 1, &x, fail))
-        return false;
-    wf_unlock(&wf_core(x->ctx)->lock);
-    return true;
-}
 
 static weft_tensor *failed(weft_tensor *x, weft_status st)
 {
@@ -74,9 +67,6 @@ static weft_tensor *repeat(const char *who, weft_tensor *x, const int64_t *times
 
 static weft_tensor *repeat_ranks(const char *who, weft_tensor *x, int n, const int64_t *repeats, bool pad)
 {
-    weft_tensor *r;
-    if (!sound(who, x, &r))
-        return r;
     int rank = x->view.rank, full = WF_MAX(n, rank);
     if (n < 0 || (n > 0 && !repeats) || (!pad && n < rank))
         return wf_tensor_error(x->ctx, WEFT_E_VALUE, "%s: %d repeats for rank %d", who, n, rank);
@@ -90,21 +80,19 @@ static weft_tensor *repeat_ranks(const char *who, weft_tensor *x, int n, const i
     return repeat(who, full == rank ? x : weft_reshape(x, full, shape), times, false);
 }
 
-weft_tensor *weft_repeat(weft_tensor *x, int n, const int64_t *repeats)
+static weft_tensor *scoped_repeat(const char *who, weft_tensor *x, int n, const int64_t *repeats, bool pad)
 {
-    return repeat_ranks("repeat", x, n, repeats, false);
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, repeat_ranks(who, x, n, repeats, pad));
 }
 
-weft_tensor *weft_tile(weft_tensor *x, int n, const int64_t *repeats)
-{
-    return repeat_ranks("tile", x, n, repeats, true);
-}
+weft_tensor *weft_repeat(weft_tensor *x, int n, const int64_t *repeats) { return scoped_repeat("repeat", x, n, repeats, false); }
+weft_tensor *weft_tile(weft_tensor *x, int n, const int64_t *repeats) { return scoped_repeat("tile", x, n, repeats, true); }
 
-weft_tensor *weft_repeat_interleave(weft_tensor *x, int64_t repeats, int axis)
+static weft_tensor *compose_repeat_interleave(weft_tensor *x, int64_t repeats, int axis)
 {
-    weft_tensor *r;
-    if (!sound("repeat_interleave", x, &r))
-        return r;
     weft_status st = wf_axis("repeat_interleave", x->view.rank, axis, &axis);
     if (st != WEFT_OK)
         return failed(x, st);
@@ -113,12 +101,16 @@ weft_tensor *weft_repeat_interleave(weft_tensor *x, int64_t repeats, int axis)
     return repeat("repeat_interleave", x, times, true);
 }
 
-weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b)
+weft_tensor *weft_repeat_interleave(weft_tensor *x, int64_t repeats, int axis)
 {
-    weft_tensor *in[2] = {a, b}, *r;
-    if (!wf_enter("kron", 2, in, &r))
-        return r;
-    wf_unlock(&wf_core(a->ctx)->lock);
+    wf_composite c;
+    if (!wf_composite_begin(&c, "repeat_interleave", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_repeat_interleave(x, repeats, axis));
+}
+
+static weft_tensor *compose_kron(weft_tensor *a, weft_tensor *b)
+{
     int rank = WF_MAX(a->view.rank, b->view.rank), n = 0;
     int64_t sa[WEFT_MAX_RANK], sb[WEFT_MAX_RANK], shape[WEFT_MAX_RANK], wa[2 * WEFT_MAX_RANK], wb[2 * WEFT_MAX_RANK];
     for (int k = 0; k < rank; k++) {
@@ -143,6 +135,14 @@ weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b)
     return weft_mul(repeat("kron", weft_reshape(a, rank, sa), sb, true), repeat("kron", weft_reshape(b, rank, sb), sa, false));
 }
 
+weft_tensor *weft_kron(weft_tensor *a, weft_tensor *b)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "kron", 2, WF_INPUTS(a, b)))
+        return c.failed;
+    return wf_composite_end(&c, compose_kron(a, b));
+}
+
 /* ---- joining ---- */
 
 /* xs, each seen with an axis more or at a least rank, one after another. */
@@ -151,16 +151,19 @@ static weft_tensor *join(const char *who, weft_tensor *const *xs, int n, int lea
     size_t bytes;
     if (n < 1 || !xs)
         return wf_tensor_error(NULL, WEFT_E_VALUE, "%s: %d inputs%s", who, n, xs ? "" : " at NULL");
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, 1, xs))
+        return c.failed;
     weft_tensor **seen = wf_mul_size((size_t)n, sizeof *seen, &bytes) ? wf_alloc(bytes) : NULL;
     if (!seen)
-        return wf_tensor_error(weft_tensor_ctx(xs[0]), WEFT_E_OOM, "%s: no memory for %d inputs", who, n);
+        return wf_composite_fail(&c, WEFT_E_OOM, "no memory for %d inputs", n);
     for (int i = 0; i < n; i++)
         seen[i] = least ? weft_atleast(xs[i], least) : weft_unsqueeze(xs[i], axis);
     if (least == 1)
         axis = weft_tensor_rank(seen[0]) > 1 ? 1 : 0;
     weft_tensor *r = weft_cat(seen, n, axis);
     wf_free(seen);
-    return r;
+    return wf_composite_end(&c, r);
 }
 
 weft_tensor *weft_stack(weft_tensor *const *xs, int n, int axis) { return join("stack", xs, n, 0, axis); }
@@ -177,11 +180,8 @@ static weft_tensor *roll_one(weft_tensor *x, int axis, int64_t shift)
     return weft_cat(parts, 2, axis);
 }
 
-weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *axes, int n)
+static weft_tensor *compose_roll(weft_tensor *x, const int64_t *shifts, const int *axes, int n)
 {
-    weft_tensor *r;
-    if (!sound("roll", x, &r))
-        return r;
     if (n < 0 || !shifts || (!axes && n != 1))
         return wf_tensor_error(x->ctx, WEFT_E_VALUE, "roll: %d shifts%s", n, axes ? "" : " without axes");
     if (!axes) {
@@ -197,6 +197,14 @@ weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *axes, i
         t = roll_one(t, axis, shifts[i]);
     }
     return t;
+}
+
+weft_tensor *weft_roll(weft_tensor *x, const int64_t *shifts, const int *axes, int n)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "roll", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_roll(x, shifts, axes, n));
 }
 
 /* ---- padding ---- */
@@ -243,11 +251,8 @@ static weft_tensor *pad_axis(weft_tensor *x, int axis, int64_t before, int64_t a
     return n_parts == 1 ? x : weft_cat(parts, n_parts, axis);
 }
 
-weft_tensor *weft_pad(weft_tensor *x, int n, const int64_t *pads, weft_pad_mode mode, double value)
+static weft_tensor *compose_pad(weft_tensor *x, int n, const int64_t *pads, weft_pad_mode mode, double value)
 {
-    weft_tensor *r;
-    if (!sound("pad", x, &r))
-        return r;
     int rank = x->view.rank;
     if (n < 0 || n % 2 || n > 2 * rank || (n > 0 && !pads))
         return wf_tensor_error(x->ctx, WEFT_E_VALUE, "pad: %d numbers for rank %d, expected two for each of the last axes", n, rank);
@@ -262,13 +267,18 @@ weft_tensor *weft_pad(weft_tensor *x, int n, const int64_t *pads, weft_pad_mode 
     return t;
 }
 
+weft_tensor *weft_pad(weft_tensor *x, int n, const int64_t *pads, weft_pad_mode mode, double value)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "pad", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_pad(x, n, pads, mode, value));
+}
+
 /* ---- diagonals ---- */
 
-weft_tensor *weft_diag_embed(weft_tensor *x, int64_t offset, int axis0, int axis1)
+static weft_tensor *compose_diag_embed(weft_tensor *x, int64_t offset, int axis0, int axis1)
 {
-    weft_tensor *r;
-    if (!sound("diag_embed", x, &r))
-        return r;
     weft_ctx *ctx = x->ctx;
     int rank = x->view.rank + 1;
     if (rank < 2 || rank > WEFT_MAX_RANK)
@@ -293,11 +303,20 @@ weft_tensor *weft_diag_embed(weft_tensor *x, int64_t offset, int axis0, int axis
     return weft_movedim(t, 2, (int[]){-2, -1}, (int[]){axis0, axis1});
 }
 
+weft_tensor *weft_diag_embed(weft_tensor *x, int64_t offset, int axis0, int axis1)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "diag_embed", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_diag_embed(x, offset, axis0, axis1));
+}
+
 weft_tensor *weft_diag(weft_tensor *x, int64_t offset)
 {
     weft_tensor *r;
-    if (!sound("diag", x, &r))
+    if (!wf_enter("diag", 1, &x, &r))
         return r;
+    wf_unlock(&wf_core(x->ctx)->lock);
     if (x->view.rank == 1)
         return weft_diag_embed(x, offset, 0, 1);
     if (x->view.rank == 2)
@@ -321,11 +340,8 @@ static weft_status pixel_shape(const char *who, const weft_tensor *x, int64_t r,
     return WEFT_OK;
 }
 
-weft_tensor *weft_pixel_shuffle(weft_tensor *x, int64_t r)
+static weft_tensor *compose_pixel_shuffle(weft_tensor *x, int64_t r)
 {
-    weft_tensor *fail;
-    if (!sound("pixel_shuffle", x, &fail))
-        return fail;
     int64_t B = 1, shape[WEFT_MAX_RANK];
     weft_status st = pixel_shape("pixel_shuffle", x, r, &B);
     if (st != WEFT_OK)
@@ -341,11 +357,16 @@ weft_tensor *weft_pixel_shuffle(weft_tensor *x, int64_t r)
     return weft_reshape(weft_permute(t, (int[]){0, 1, 4, 2, 5, 3}), rank, shape);
 }
 
-weft_tensor *weft_pixel_unshuffle(weft_tensor *x, int64_t r)
+weft_tensor *weft_pixel_shuffle(weft_tensor *x, int64_t r)
 {
-    weft_tensor *fail;
-    if (!sound("pixel_unshuffle", x, &fail))
-        return fail;
+    wf_composite c;
+    if (!wf_composite_begin(&c, "pixel_shuffle", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_pixel_shuffle(x, r));
+}
+
+static weft_tensor *compose_pixel_unshuffle(weft_tensor *x, int64_t r)
+{
     int64_t B = 1, shape[WEFT_MAX_RANK];
     weft_status st = pixel_shape("pixel_unshuffle", x, r, &B);
     if (st != WEFT_OK)
@@ -359,4 +380,12 @@ weft_tensor *weft_pixel_unshuffle(weft_tensor *x, int64_t r)
     shape[rank - 1] = W / r;
     weft_tensor *t = weft_reshape(x, 6, (int64_t[]){B, C, H / r, r, W / r, r});
     return weft_reshape(weft_permute(t, (int[]){0, 1, 3, 5, 2, 4}), rank, shape);
+}
+
+weft_tensor *weft_pixel_unshuffle(weft_tensor *x, int64_t r)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "pixel_unshuffle", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_pixel_unshuffle(x, r));
 }
