@@ -22,7 +22,7 @@ PyTorch's; where one differs its line says so.
 
 The bound is the largest error against exact arithmetic on the stored inputs, element by element: `eps` unit roundoff of the result's dtype (2^-24 for f32, 2^-11
 for f16, 2^-8 for bf16, 2^-53 for f64), `S` the magnitude of the exact result, `M` its largest, `X` the largest magnitude of an input, `n` the elements folded into one
-of the result, `a b c` the operands, `sum(abs(a))` and its like the operation itself on these operands. 0 is exact. f16 and bf16 are computed in f32 and
+of the result, `a b c` the operands, `sum(abs(a))` and its like the operation itself on these operands, `op(abs)` on the magnitudes of all. 0 is exact. f16 and bf16 are computed in f32 and
 rounded once. The oracle tests (tests/python) hold each operation to its bound.
 
 ## Differences that hold everywhere

@@ -1,5 +1,6 @@
 /* build_matrix.c - builders of matmul (NumPy's rules) and linear (weights stored [N, K], block types too). */
 #include "build.h"
+#include "composite.h"
 
 /* ---- matmul ---- */
 
@@ -190,8 +191,21 @@ static weft_tensor *linear(weft_ctx *ctx, weft_tensor *x, weft_tensor *w, const 
     return wf_tensor_new(ctx, n, NULL);
 }
 
+/* f64 is computed by the matrix product, which every dtype has. */
+static weft_tensor *linear_f64(weft_tensor *x, weft_tensor *w, weft_tensor *bias)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "linear", 2, WF_INPUTS(x, w, bias)))
+        return c.failed;
+    weft_tensor *y = weft_matmul(x, weft_transpose(w, 0, 1));
+    return wf_composite_end(&c, bias ? weft_add(y, bias) : y);
+}
+
 weft_tensor *weft_linear(weft_tensor *x, weft_tensor *w, const weft_linear_opts *opts)
 {
+    if (weft_tensor_dtype(x) == WEFT_DTYPE_F64 && weft_tensor_dtype(w) < WEFT_DTYPE_Q8_0 && weft_tensor_rank(w) == 2 &&
+        weft_tensor_rank(x) >= 1 && (!opts || opts->activation == WEFT_ACT_NONE))
+        return linear_f64(x, w, opts ? opts->bias : NULL);
     weft_tensor *in[3] = {x, w, opts ? opts->bias : NULL}, *r;
     if (!wf_enter("linear", in[2] ? 3 : 2, in, &r))
         return r;

@@ -15,6 +15,8 @@ static weft_status reduce_axes(const char *who, const weft_tensor *x, const int 
         return WEFT_OK;
     }
     *mask = 0;
+    if (rank == 0 && n_axes == 1 && (axes[0] == 0 || axes[0] == -1)) /* as PyTorch: a number has an axis where one is named */
+        return WEFT_OK;
     for (int i = 0; i < n_axes; i++) {
         int axis = 0;
         WF_TRY(wf_axis(who, rank, axes[i], &axis));

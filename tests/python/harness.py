@@ -17,7 +17,8 @@ integers, bool. It gives the exact result (a tuple for several), from NumPy, Sci
     compare=f               f(got, want, case) asserts itself, for results that are not unique (random, eigenvectors)
 
 The row's bound is read with eps (unit roundoff of the result), S (|exact|), M (its maximum), X (largest |input|), n, a b c (the
-operands), NumPy's functions, and any other function NAME(x, ..), which is the reference with its operands replaced: sum(abs(a)).
+operands), NumPy's functions, and any other function NAME(x, ..), which is the reference with its operands replaced: sum(abs(a)), and
+op(abs) on the magnitudes of all of them.
 Integers and "0" are exact. bfloat16 and float16 are computed in float32 and rounded once.
 """
 import math
@@ -319,18 +320,22 @@ class Worst:
 
 def functions(spec, arguments, keywords):
     """Names that a bound may use, beyond the variables."""
-    arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+    def magnitude(v):
+        if isinstance(v, (list, tuple)):
+            return type(v)(magnitude(one) for one in v)
+        return np.abs(v) if isinstance(v, np.ndarray) and v.dtype.kind == "f" else abs(v) if isinstance(v, float) else v
 
     def again(*replaced):
-        left = iter(list(replaced) + [np.abs(a) for a in arrays[len(replaced):]])
-        args = [next(left) if isinstance(a, np.ndarray) else a for a in arguments]
-        if replaced and not arrays:
-            return replaced[0]
-        kw = {k: np.abs(v) if isinstance(v, np.ndarray) and v.dtype != bool else v for k, v in keywords.items()}
-        return spec.function(*args, **kw)
+        """The reference on other operands: sum(abs(a)); op(abs) is on the magnitudes of all of them."""
+        replaced = list(replaced) if replaced[:1] != (np.abs,) else []
+        args = [replaced.pop(0) if replaced and isinstance(a, np.ndarray) else magnitude(a) for a in arguments]
+        result = spec.function(*args, **{k: magnitude(v) for k, v in keywords.items()})
+        return result[0] if isinstance(result, tuple) else result
 
     class Names(dict):
         def __missing__(self, name):
+            if name.startswith("__"):  # a traceback asks its frames
+                raise KeyError(name)
             if name in ("sqrt", "log", "exp", "maximum", "minimum", "log2", "where", "isfinite"):
                 return getattr(np, name)
             return again
