@@ -327,7 +327,7 @@ def functions(spec, arguments, keywords):
 
     def again(*replaced):
         """The reference on other operands: sum(abs(a)); op(abs) is on the magnitudes of all of them."""
-        replaced = list(replaced) if replaced[:1] != (np.abs,) else []
+        replaced = [] if replaced and replaced[0] is np.abs else list(replaced)
         args = [replaced.pop(0) if replaced and isinstance(a, np.ndarray) else magnitude(a) for a in arguments]
         result = spec.function(*args, **{k: magnitude(v) for k, v in keywords.items()})
         return result[0] if isinstance(result, tuple) else result
