@@ -4,7 +4,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base.h"
 #include "device_context.h"
+#include "weft/ops_convolution.h"
 
 static weft_ctx *ctx;
 static weft_scope *scope;
@@ -221,6 +223,46 @@ static void wrong_arguments_say_what_is_wrong(void **state)
     is_error(weft_pinv(sq, NAN), WEFT_E_VALUE, "NaN");
 }
 
+/* Every allocation fails once: an error, never a crash, and nothing is lost. */
+static weft_status build_and_run(void)
+{
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *a = batch(), *index = NULL, *vh = NULL, *out[8];
+    weft_tensor *image = weft_reshape(a, 4, (int64_t[]){1, 2, 3, 3}), *kernel = weft_slice(image, 3, 0, 2, 1);
+    out[0] = weft_conv2d(image, kernel, &(weft_conv_opts){.padding = {1, 1}});
+    out[1] = weft_conv_transpose2d(image, weft_transpose(kernel, 0, 1), &(weft_conv_opts){.stride = {2, 1}, .groups = 2});
+    out[2] = weft_max_pool2d(image, (int64_t[]){2, 2}, &(weft_pool_opts){.padding = {1, 0}, .indices = &index});
+    out[3] = index;
+    out[4] = weft_adaptive_avg_pool2d(image, (int64_t[]){2, 2});
+    out[5] = weft_einsum("bij,bjk,bkk->ik", (weft_tensor *[]){a, a, a}, 3);
+    out[6] = weft_svd(a, true, NULL, &vh);
+    out[7] = weft_interpolate(image, &(weft_interpolate_opts){.size = (int64_t[]){5, 2}, .mode = WEFT_LINEAR});
+    weft_status st = weft_eval(out, 8);
+    weft_scope_end(s);
+    return st;
+}
+
+static void every_failed_allocation_gives_an_error_and_no_leak(void **state)
+{
+    (void)state;
+    if (getenv("WEFT_TEST_DEVICE"))
+        skip();
+    if (build_and_run() != WEFT_OK) /* and what is kept for reuse is there */
+        fail_msg("%s", weft_error_message());
+    uint64_t before = wf_alloc_live();
+    int failures = 0;
+    for (uint64_t n = 1; n < 4000; n++) {
+        wf_alloc_fail_nth(n);
+        weft_status st = build_and_run();
+        wf_alloc_fail_nth(0);
+        failures += st != WEFT_OK;
+        if (st != WEFT_OK && st != WEFT_E_OOM)
+            fail_msg("allocation %d: status %d: %s", (int)n, (int)st, weft_error_message());
+    }
+    assert_true(failures > 10);
+    assert_true(wf_alloc_live() <= before + 64); /* lists of free handles may have grown */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +273,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nothing_decomposes_to_nothing, begin, end),
         cmocka_unit_test_setup_teardown(singular_matrices_are_errors_at_evaluation, begin, end),
         cmocka_unit_test_setup_teardown(wrong_arguments_say_what_is_wrong, begin, end),
+        cmocka_unit_test(every_failed_allocation_gives_an_error_and_no_leak),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

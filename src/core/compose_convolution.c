@@ -193,10 +193,6 @@ static weft_dtype result_dtype(const weft_tensor *x, const weft_tensor *w)
 
 static weft_tensor *begin(conv *c, weft_tensor *x, weft_tensor *w, weft_conv_opts *o, bool transposed, bool *batched)
 {
-    weft_tensor *in[3] = {x, w, o->bias}, *r;
-    if (!wf_enter(c->who, o->bias ? 3 : 2, in, &r))
-        return r;
-    wf_leave(x->ctx, x);
     x = wf_spatial_input(c->who, x, c->nd, true, batched);
     if (x->status != WEFT_OK)
         return x;
@@ -208,7 +204,7 @@ static weft_tensor *begin(conv *c, weft_tensor *x, weft_tensor *w, weft_conv_opt
     return st == WEFT_OK ? x : wf_tensor_error_last(x->ctx, st);
 }
 
-static weft_tensor *forward(const char *who, int nd, weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
+static weft_tensor *run_forward(const char *who, int nd, weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
 {
     conv c = {.who = who, .nd = nd};
     weft_conv_opts o = opts ? *opts : no_opts;
@@ -224,7 +220,7 @@ static weft_tensor *forward(const char *who, int nd, weft_tensor *x, weft_tensor
     return wf_spatial_result(weft_cast(add_bias(&c, y, o.bias), dtype), batched);
 }
 
-static weft_tensor *transposed(const char *who, int nd, weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
+static weft_tensor *run_transposed(const char *who, int nd, weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
 {
     conv c = {.who = who, .nd = nd};
     weft_conv_opts o = opts ? *opts : no_opts;
@@ -247,20 +243,29 @@ static weft_tensor *transposed(const char *who, int nd, weft_tensor *x, weft_ten
     return wf_spatial_result(weft_cast(add_bias(&c, y, o.bias), dtype), batched);
 }
 
-weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return forward("conv1d", 1, x, w, opts); }
-weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return forward("conv2d", 2, x, w, opts); }
-weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return forward("conv3d", 3, x, w, opts); }
+typedef weft_tensor *form(const char *, int, weft_tensor *, weft_tensor *, const weft_conv_opts *);
+static weft_tensor *run(form *f, const char *who, int nd, weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 2, WF_INPUTS(x, w, opts ? opts->bias : NULL)))
+        return c.failed;
+    return wf_composite_end(&c, f(who, nd, x, w, opts));
+}
+
+weft_tensor *weft_conv1d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return run(run_forward, "conv1d", 1, x, w, opts); }
+weft_tensor *weft_conv2d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return run(run_forward, "conv2d", 2, x, w, opts); }
+weft_tensor *weft_conv3d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts) { return run(run_forward, "conv3d", 3, x, w, opts); }
 weft_tensor *weft_conv_transpose1d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
 {
-    return transposed("conv_transpose1d", 1, x, w, opts);
+    return run(run_transposed, "conv_transpose1d", 1, x, w, opts);
 }
 weft_tensor *weft_conv_transpose2d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
 {
-    return transposed("conv_transpose2d", 2, x, w, opts);
+    return run(run_transposed, "conv_transpose2d", 2, x, w, opts);
 }
 weft_tensor *weft_conv_transpose3d(weft_tensor *x, weft_tensor *w, const weft_conv_opts *opts)
 {
-    return transposed("conv_transpose3d", 3, x, w, opts);
+    return run(run_transposed, "conv_transpose3d", 3, x, w, opts);
 }
 
 /* ---- causal ---- */
@@ -292,20 +297,9 @@ static weft_status check_causal(const weft_tensor *x, const weft_tensor *w, cons
 
 static weft_tensor *causal(weft_tensor *x, weft_tensor *w, const weft_causal_conv1d_opts *o, weft_tensor **state)
 {
-    weft_tensor *in[4] = {x, w}, *r;
-    int n = 2;
-    if (o->bias)
-        in[n++] = o->bias;
-    if (o->state)
-        in[n++] = o->state;
-    if (!wf_enter("causal_conv1d", n, in, &r))
-        return r;
-    weft_ctx *ctx = x->ctx;
     weft_status st = check_causal(x, w, o->bias, o->state);
-    r = st == WEFT_OK ? x : wf_tensor_error_last(ctx, st);
-    wf_leave(ctx, r);
     if (st != WEFT_OK)
-        return r;
+        return wf_tensor_error_last(x->ctx, st);
     weft_dtype dtype = weft_tensor_dtype(x);
     int64_t C = weft_tensor_dim(x, 1), T = weft_tensor_dim(x, 2), K = weft_tensor_dim(w, 1), one = 1;
     weft_tensor *parts[2] = {o->state ? weft_cast(o->state, dtype) : x, x};
@@ -324,12 +318,18 @@ weft_tensor *weft_causal_conv1d(weft_tensor *x, weft_tensor *w, const weft_causa
 {
     weft_causal_conv1d_opts o = {0};
     weft_tensor *state = NULL;
+    wf_composite c;
     if (opts)
         o = *opts;
+    if (!wf_composite_begin(&c, "causal_conv1d", 2, WF_INPUTS(x, w, o.bias, o.state))) {
+        if (o.final_state)
+            *o.final_state = c.failed;
+        return c.failed;
+    }
     weft_tensor *y = causal(x, w, &o, &state);
     if (o.final_state)
-        *o.final_state = state ? state : y;
-    return y;
+        *o.final_state = wf_composite_give(&c, state ? state : y);
+    return wf_composite_end(&c, y);
 }
 
 /* ---- columns ---- */
@@ -352,7 +352,7 @@ static weft_status read_windows(const char *who, const int64_t *kernel, const we
     return WEFT_OK;
 }
 
-weft_tensor *weft_im2col(weft_tensor *x, const int64_t *kernel, const weft_window_opts *opts)
+static weft_tensor *im2col(weft_tensor *x, const int64_t *kernel, const weft_window_opts *opts)
 {
     conv c = {.who = "im2col", .nd = 2, .groups = 1};
     bool batched = true;
@@ -372,7 +372,7 @@ weft_tensor *weft_im2col(weft_tensor *x, const int64_t *kernel, const weft_windo
     return wf_spatial_result(weft_reshape(columns(&c, x), 3, shape), batched);
 }
 
-weft_tensor *weft_fold(weft_tensor *x, const int64_t *output_size, const int64_t *kernel, const weft_window_opts *opts)
+static weft_tensor *fold(weft_tensor *x, const int64_t *output_size, const int64_t *kernel, const weft_window_opts *opts)
 {
     conv c = {.who = "fold", .nd = 2, .groups = 1};
     bool batched = true;
@@ -398,4 +398,20 @@ weft_tensor *weft_fold(weft_tensor *x, const int64_t *output_size, const int64_t
     weft_dtype dtype = weft_tensor_dtype(x);
     weft_tensor *y = wf_fold_windows(weft_reshape(wf_widened(x), 6, shape), 2, c.in, c.size, c.out, c.stride, c.dilation, c.low);
     return wf_spatial_result(weft_cast(y, dtype), batched);
+}
+
+weft_tensor *weft_im2col(weft_tensor *x, const int64_t *kernel, const weft_window_opts *opts)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "im2col", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, im2col(x, kernel, opts));
+}
+
+weft_tensor *weft_fold(weft_tensor *x, const int64_t *output_size, const int64_t *kernel, const weft_window_opts *opts)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "fold", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, fold(x, output_size, kernel, opts));
 }

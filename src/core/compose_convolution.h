@@ -3,6 +3,7 @@
 #define WF_COMPOSE_CONVOLUTION_H
 
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_convolution.h"
 
 #define WF_SPATIAL 3

@@ -156,6 +156,12 @@ static weft_tensor *run_pool(const char *who, int nd, bool is_max, weft_tensor *
     const weft_pool_opts *o = opts ? opts : &none;
     pool p = {.who = who, .nd = nd, .is_max = is_max, .regular = true};
     bool batched = true;
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x))) {
+        if (is_max && o->indices)
+            *o->indices = c.failed;
+        return c.failed;
+    }
     x = wf_spatial_input(who, x, nd, !is_max, &batched);
     weft_tensor *y = x, *index = NULL;
     if (x->status == WEFT_OK) {
@@ -178,8 +184,8 @@ static weft_tensor *run_pool(const char *who, int nd, bool is_max, weft_tensor *
         }
     }
     if (is_max && o->indices)
-        *o->indices = index ? index : y;
-    return y;
+        *o->indices = wf_composite_give(&c, index ? index : y);
+    return wf_composite_end(&c, y);
 }
 
 weft_tensor *weft_max_pool1d(weft_tensor *x, const int64_t *kernel, const weft_pool_opts *opts)
@@ -273,6 +279,12 @@ static weft_tensor *adaptive(const char *who, int nd, bool is_max, weft_tensor *
 {
     pool p = {.who = who, .nd = nd, .is_max = is_max};
     bool batched = true;
+    wf_composite c;
+    if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x))) {
+        if (indices)
+            *indices = c.failed;
+        return c.failed;
+    }
     x = wf_spatial_input(who, x, nd, !is_max, &batched);
     weft_tensor *y = x, *index = NULL;
     if (x->status == WEFT_OK) {
@@ -295,8 +307,8 @@ static weft_tensor *adaptive(const char *who, int nd, bool is_max, weft_tensor *
         }
     }
     if (indices)
-        *indices = index ? index : y;
-    return y;
+        *indices = wf_composite_give(&c, index ? index : y);
+    return wf_composite_end(&c, y);
 }
 
 weft_tensor *weft_adaptive_max_pool1d(weft_tensor *x, const int64_t *size, weft_tensor **indices)

@@ -131,14 +131,14 @@ static weft_status read_axes(weft_tensor *x, const weft_interpolate_opts *o, axi
     return WEFT_OK;
 }
 
-weft_tensor *weft_interpolate(weft_tensor *x, const weft_interpolate_opts *opts)
+static weft_tensor *interpolate(weft_tensor *x, const weft_interpolate_opts *opts)
 {
     static const weft_interpolate_opts none;
     const weft_interpolate_opts *o = opts ? opts : &none;
     axis_map maps[WF_SPATIAL];
     bool batched;
     int nd = weft_tensor_rank(x) - 2;
-    if (x && x->status == WEFT_OK && (nd < 1 || nd > WF_SPATIAL)) {
+    if (nd < 1 || nd > WF_SPATIAL) {
         char text[200];
         wf_view_format(&x->view, text, sizeof text);
         return wf_tensor_error(x->ctx, WEFT_E_SHAPE, "interpolate: input is %s, expected rank 3 to 5", text);
@@ -155,4 +155,12 @@ weft_tensor *weft_interpolate(weft_tensor *x, const weft_interpolate_opts *opts)
     for (int i = nd - 1; i >= 0; i--)
         x = resample_axis(x, 2 + i, &maps[i]);
     return weft_cast(x, dtype);
+}
+
+weft_tensor *weft_interpolate(weft_tensor *x, const weft_interpolate_opts *opts)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "interpolate", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, interpolate(x, opts));
 }

@@ -184,7 +184,7 @@ def draw_pool(nd, is_max):
         size = [d.int(1, 3) for _ in range(nd)]
         dilation = [d.int(1, 2) if is_max else 1 for _ in range(nd)]
         pad = [d.int(0, k // 2) for k in size]
-        n = [d.int(max(1, a * (k - 1) + 1 - 2 * p), 7) for a, k, p in zip(dilation, size, pad)]
+        n = [d.int(max(a, a * (k - 1) + 1 - 2 * p), 7) for a, k, p in zip(dilation, size, pad)]  # no window lies in padding alone
         lead = (d.int(1, 2),) if d.bool() else ()
         kw = {"kernel_size": tuple(size), "padding": tuple(pad), "ceil_mode": d.bool()}
         if d.bool():
