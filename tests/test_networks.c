@@ -265,6 +265,17 @@ static void a_target_outside_the_classes_is_found(void **state)
         assert_int_equal(weft_read(loss, &value, sizeof value), WEFT_E_INDEX);
         weft_scope_end(scope);
     }
+    const char *device = getenv("WEFT_TEST_DEVICE");
+    if (device && strcmp(device, "cpu") != 0)
+        return;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *target = weft_tensor_from(ctx, WEFT_DTYPE_I64, 1, (int64_t[]){2}, (int64_t[]){1, (1LL << 32) + 1});
+    float value;
+    assert_int_equal(weft_read(weft_cross_entropy(F(2, 4), target, NULL), &value, sizeof value), WEFT_E_INDEX);
+    weft_class_loss_opts o = {.ignore_index = (1LL << 32) + 1};
+    assert_int_equal(weft_read(weft_cross_entropy(F(2, 4), target, &o), &value, sizeof value), WEFT_OK);
+    assert_float_equal(value, logf(4), 1e-6f);
+    weft_scope_end(scope);
 }
 
 static void attention_says_what_does_not_fit(void **state)

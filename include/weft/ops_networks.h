@@ -147,7 +147,8 @@ typedef struct weft_class_loss_opts {
 
 /* -log softmax(input)[target].
  *   input   [C] or [N, C, d1, ..], a float dtype
- *   target  integers of that shape without C, or probabilities of the whole shape
+ *   target  integers of that shape without C, or probabilities of the whole shape; i64 is compared before it is
+ *           narrowed, so the device must have it
  * Errors: WEFT_E_INDEX of the evaluation for a target outside 0 .. C-1. */
 WEFT_API weft_tensor *weft_cross_entropy(weft_tensor *input, weft_tensor *target, const weft_class_loss_opts *opts);
 /* The same of logarithms of probabilities; target integers. */

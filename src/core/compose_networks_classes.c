@@ -9,7 +9,7 @@
 
 typedef struct classes {
     weft_tensor *log_p;  /* logarithms of probabilities, wide */
-    weft_tensor *target; /* i32 indices or wide probabilities */
+    weft_tensor *target; /* i32 or i64 indices, or wide probabilities */
     weft_tensor *weight; /* [C] wide, or NULL */
     weft_dtype dtype;    /* of the result */
     int axis;
@@ -53,7 +53,8 @@ static weft_tensor *check(wf_composite *c, weft_tensor *input, weft_tensor *targ
         return wf_composite_fail(c, WEFT_E_SHAPE, "weight is %s, expected [%lld], one for each class", wf_shape_text(weight, b), (long long)k->C);
     weft_dtype wide = k->dtype == WEFT_DTYPE_F64 ? WEFT_DTYPE_F64 : WEFT_DTYPE_F32;
     k->log_p = weft_cast(input, wide);
-    k->target = weft_cast(target, k->soft ? wide : WEFT_DTYPE_I32);
+    bool long_index = weft_tensor_dtype(target) == WEFT_DTYPE_I64 || weft_tensor_dtype(target) == WEFT_DTYPE_U32;
+    k->target = weft_cast(target, k->soft ? wide : long_index ? WEFT_DTYPE_I64 : WEFT_DTYPE_I32);
     k->weight = weight ? weft_cast(weight, wide) : NULL;
     return NULL;
 }
@@ -83,14 +84,14 @@ static weft_tensor *soft_loss(const classes *k, double smoothing, weft_reduction
 static weft_tensor *index_loss(const classes *k, int64_t ignore_index, double smoothing, weft_reduction reduction)
 {
     weft_ctx *ctx = weft_tensor_ctx(k->target);
-    weft_tensor *zero = weft_scalar_i32(ctx, 0), *live = NULL;
-    bool can_match = ignore_index >= INT32_MIN && ignore_index <= INT32_MAX;
-    weft_tensor *ignored = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, can_match ? (double)ignore_index : 0);
-    live = can_match ? weft_ne(k->target, ignored) : weft_eq(zero, zero);
+    weft_dtype dtype = weft_tensor_dtype(k->target); /* i32, or i64, whose values must not wrap into the range */
+    bool can_match = dtype == WEFT_DTYPE_I64 || (ignore_index >= INT32_MIN && ignore_index <= INT32_MAX);
+    weft_tensor *zero = weft_full(ctx, dtype, 0, NULL, 0), *outside = weft_full(ctx, dtype, 0, NULL, (double)k->C);
+    weft_tensor *ignored = weft_full(ctx, dtype, 0, NULL, can_match ? (double)ignore_index : 0);
+    weft_tensor *live = can_match ? weft_ne(k->target, ignored) : weft_eq(zero, zero);
     /* An index below 0 must not count from the end: it becomes one that lies outside. */
-    weft_tensor *outside = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, (double)k->C);
-    weft_tensor *safe = weft_where(weft_lt(k->target, zero), outside, k->target);
-    safe = weft_where(live, safe, zero);
+    weft_tensor *safe = weft_minimum(weft_where(weft_lt(k->target, zero), outside, k->target), outside);
+    safe = weft_cast(weft_where(live, safe, zero), WEFT_DTYPE_I32);
 
     weft_tensor *nothing = wf_number(k->log_p, 0), *w = NULL;
     weft_tensor *picked = weft_squeeze(weft_gather(k->log_p, k->axis, weft_unsqueeze(safe, k->axis)), k->axis);

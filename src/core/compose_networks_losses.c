@@ -232,7 +232,9 @@ weft_tensor *weft_gaussian_nll_loss(weft_tensor *input, weft_tensor *target, wef
     if (!(eps > 0))
         return wf_composite_fail(&c, WEFT_E_VALUE, "eps is %g, expected more than 0", eps);
     /* One variance for each row: a missing last axis is one of extent 1. */
-    if (weft_tensor_rank(t[2]) > 0 && weft_tensor_rank(t[2]) == weft_tensor_rank(t[0]) - 1)
+    int rank = weft_tensor_rank(t[2]);
+    if (rank > 0 && rank == weft_tensor_rank(t[0]) - 1 &&
+        memcmp(weft_tensor_shape(t[2]), weft_tensor_shape(t[0]), (size_t)rank * sizeof(int64_t)) == 0)
         t[2] = weft_unsqueeze(t[2], -1);
     weft_tensor *v = weft_maximum(t[2], wf_number(t[2], eps));
     weft_tensor *loss = wf_times(weft_add(weft_log(v), weft_div(wf_square(weft_sub(t[0], t[1])), v)), 0.5);
