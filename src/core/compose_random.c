@@ -7,7 +7,9 @@
 
 #include "build.h"
 #include "composite.h"
+#include "weft/ops_indexing.h"
 #include "weft/ops_random.h"
+#include "weft/ops_reduction.h"
 
 typedef struct draw {
     weft_ctx *ctx;
@@ -329,7 +331,7 @@ static weft_tensor *compose_randperm(weft_ctx *ctx, int64_t n, weft_generator *g
     if (n < 0 || n > INT32_MAX)
         return wf_tensor_error(ctx, WEFT_E_VALUE, "randperm: of %lld", (long long)n);
     draw d = begin("randperm", ctx, 1, &n, g);
-    return weft_topk(take(&d, WF_RANDOM_WORD, 0, 0), n, NULL);
+    return weft_argsort(take(&d, WF_RANDOM_WORD, 0, 0), 0, true);
 }
 
 weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g)
@@ -356,8 +358,27 @@ weft_tensor *weft_permutation(weft_tensor *x, int axis, weft_generator *g)
     return wf_composite_end(&c, compose_permutation(x, axis, g));
 }
 
-/* A race: each index arrives after an exponential time of its weight as rate, so the first k to arrive are a draw of k
- * without replacement, and the first of one race each are draws with it (Efraimidis and Spirakis 2006). */
+/* With replacement: where a uniform number falls among the running sums. It stays below the last sum, since u is at most 1 - 2^-24,
+ * and what has no weight adds no sum to fall under. */
+static weft_tensor *draw_again(weft_tensor *p, int64_t n, weft_generator *g)
+{
+    int rank = p->view.rank;
+    weft_tensor *sums = weft_cumsum(p, -1);
+    weft_tensor *total = weft_slice(sums, -1, -1, WEFT_INDEX_NONE, 1);
+    draw d = begin("multinomial", p->ctx, rank, rank == 2 ? (int64_t[]){p->view.shape[0], n} : &n, g);
+    return weft_searchsorted(sums, weft_mul(narrow_uniform(&d, 24), total), true);
+}
+
+/* Without: a race. Each index arrives after an exponential time of its weight as rate, and the first n to arrive are the
+ * draw (Efraimidis and Spirakis 2006). What has no weight arrives last. */
+static weft_tensor *draw_once(weft_tensor *p, int64_t n, weft_generator *g)
+{
+    draw d = begin("multinomial", p->ctx, p->view.rank, p->view.shape, g);
+    weft_tensor *has_weight = weft_gt(p, constant(p->ctx, WEFT_DTYPE_F32, 0));
+    weft_tensor *speed = weft_div(p, exponential(&d, WEFT_DTYPE_F32));
+    return weft_topk(weft_where(has_weight, speed, constant(p->ctx, WEFT_DTYPE_F32, -1)), n, NULL);
+}
+
 static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
 {
     weft_ctx *ctx = weights->ctx;
@@ -370,15 +391,8 @@ static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool re
     int64_t C = weights->view.shape[rank - 1];
     if (C == 0 || n < 1 || n > INT32_MAX || (!replacement && n > C))
         return wf_tensor_error(ctx, WEFT_E_VALUE, "multinomial: %lld draws of %lld weights", (long long)n, (long long)C);
-    int64_t shape[3] = {rank == 2 ? weights->view.shape[0] : 1, n, C};
     weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F32);
-    if (replacement)
-        p = weft_expand(weft_unsqueeze(p, -2), rank + 1, shape + (rank == 2 ? 0 : 1));
-    draw d = begin("multinomial", ctx, p->view.rank, p->view.shape, g);
-    /* What has no weight never arrives, but before nothing. */
-    weft_tensor *none = constant(ctx, WEFT_DTYPE_F32, -1);
-    weft_tensor *speed = weft_where(weft_gt(p, constant(ctx, WEFT_DTYPE_F32, 0)), weft_div(p, exponential(&d, WEFT_DTYPE_F32)), none);
-    return replacement ? weft_argmax(speed, (int[]){-1}, 1, false) : weft_topk(speed, n, NULL);
+    return replacement ? draw_again(p, n, g) : draw_once(p, n, g);
 }
 
 weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)

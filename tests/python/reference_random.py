@@ -150,7 +150,7 @@ def drawn_multinomial(d):
 
 
 def compare_draws(got, want, case):
-    """Rounding may turn two arrivals that are close: the indices are checked for what they are, and most for where."""
+    """Rounding may change the order of two that are close: the indices are checked for what they are, and most for where."""
     index, C = got.numpy(), case.arguments[0].view().shape[-1]
     assert index.dtype == np.int32 and index.shape == want.shape and np.all((index >= 0) & (index < C))
     if not case.keywords["replacement"]:
@@ -160,8 +160,8 @@ def compare_draws(got, want, case):
 
 @reference("multinomial", draw=drawn_multinomial, dtypes=("float32",), compare=compare_draws)
 def multinomial(p, n, replacement, seed, offset):
-    shape = p.shape[:-1] + ((n,) if replacement else ()) + p.shape[-1:]
-    speed = (p[..., None, :] if replacement else p) / exponential_of(words_of(shape, seed, offset), "float32")
-    return np.argmax(speed, axis=-1) if replacement else np.argsort(-speed, axis=-1, kind="stable")[..., :n]
-
-
+    if replacement:
+        sums = np.cumsum(p, axis=-1)
+        t = uniform_of(words_of(p.shape[:-1] + (n,), seed, offset), "float32") * sums[..., -1:]
+        return np.sum(sums[..., None, :] <= t[..., None], axis=-1)
+    return np.argsort(-p / exponential_of(words_of(p.shape, seed, offset), "float32"), axis=-1, kind="stable")[..., :n]
