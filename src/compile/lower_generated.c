@@ -1,4 +1,6 @@
 /* lower_generated.c - dispatching generated kernels. */
+#include <stdio.h>
+
 #include "lower.h"
 #include "quant.h"
 #include "wgsl.h"
