@@ -171,6 +171,8 @@ static void scatter_reduce_can_leave_itself_out(void **state)
     EXPECT(weft_scatter_reduce(x, 0, at, s, "mean", false), 1e-6, 1.5, 20, 4);
     EXPECT(weft_scatter_reduce(x, 0, at, s, "mean", true), 1e-5, 13.0 / 3, 20, 17);
     EXPECT(weft_scatter(x, 0, INTS(1), weft_scalar_f32(ctx, 5)), 0, 10, 5, 30);
+    refuses(WEFT_E_DTYPE, "scatter: index is f32, expected integers", weft_scatter(x, 0, s, s));
+    refuses(WEFT_E_DTYPE, "index: index is f32", weft_index(x, &s, 1));
     refuses(WEFT_E_VALUE, "reduce is \"max\"", weft_scatter_reduce(x, 0, at, s, "max", true));
     refuses(WEFT_E_SHAPE, "scatter: src [2] is smaller than index [3]", weft_scatter(x, 0, at, FLOATS(1, 2)));
     refuses(WEFT_E_SHAPE, "scatter_add: index [3] does not fit input [1, 3]", weft_scatter_add(weft_unsqueeze(x, 0), 0, at, s));

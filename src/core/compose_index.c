@@ -52,6 +52,7 @@ static weft_status merge_index(const char *who, weft_tensor *x, weft_tensor *con
         if (!by_axis[d])
             continue;
         int64_t extent = weft_tensor_dim(x, d);
+        WF_TRY(wf_require_index(who, by_axis[d]));
         if (!wf_mul_i64(product, extent, &product) || product > INT32_MAX)
             return wf_fail(WEFT_E_SHAPE, "%s: the indexed axes have more than 2^31-1 places", who);
         if (extent == 0 && weft_tensor_numel(by_axis[d]) > 0)

@@ -55,6 +55,14 @@ weft_tensor *wf_order(weft_tensor *x, int axis, bool descending);  /* i32: the s
  * index holds 0 .. extent-1 and its shape is that of src, no larger than x on the other axes; src has the dtype of x. */
 weft_tensor *wf_scatter(weft_tensor *x, int axis, weft_tensor *index, weft_tensor *src, wf_scatter_kind kind);
 
+/* Errors when index holds no integers. */
+static inline weft_status wf_require_index(const char *who, const weft_tensor *index)
+{
+    weft_dtype d = weft_tensor_dtype(index);
+    if (d > WEFT_DTYPE_F64 && d != WEFT_DTYPE_BOOL && !weft_dtype_is_quantised(d))
+        return WEFT_OK;
+    return wf_fail(WEFT_E_DTYPE, "%s: index is %s, expected integers", who, weft_dtype_name(d));
+}
 /* index, checked against an extent and counted from 0: one outside is WEFT_E_INDEX of the evaluation. */
 weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent);
 

@@ -18,6 +18,7 @@ static weft_status fit(const char *who, weft_tensor **x, int *axis, weft_tensor 
 {
     WF_TRY(wf_require_plain(who, *x));
     WF_TRY(wf_require_plain(who, *src));
+    WF_TRY(wf_require_index(who, *index));
     WF_TRY(wf_line(who, x, axis));
     if (weft_tensor_rank(*index) == 0)
         *index = weft_reshape(*index, 1, (int64_t[]){1});
@@ -139,6 +140,7 @@ static weft_status spread(const char *who, weft_tensor *x, int axis, weft_tensor
     int rank = weft_tensor_rank(x);
     int64_t shape[WEFT_MAX_RANK], m = weft_tensor_numel(*index);
     char ts[200], tx[200];
+    WF_TRY(wf_require_index(who, *index));
     if (weft_tensor_rank(*index) > 1)
         return wf_fail(WEFT_E_SHAPE, "%s: index has rank %d, expected 0 or 1", who, weft_tensor_rank(*index));
     wf_view_format(&src->view, ts, sizeof ts);
