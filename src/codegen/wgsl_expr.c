@@ -29,6 +29,7 @@ static const pattern patterns[] = {
     {WF_KOP_DIV, F, true, "wf_div($a, $b)"},
     {WF_KOP_DIV, I, true, "wf_idiv($a, $b)"},
     {WF_KOP_DIV, U, true, "wf_udiv($a, $b)"},
+    {WF_KOP_MOD, F, true, "wf_fmod($a, $b)"},
     {WF_KOP_MOD, I, true, "wf_imod($a, $b)"},
     {WF_KOP_MOD, U, true, "wf_umod($a, $b)"},
     {WF_KOP_POW, F, true, "wf_pow($a, $b)"},

@@ -170,6 +170,29 @@ static const helper helpers[] = {
                  "    return select(floor(x), -1.0f, bitcast<u32>(x) - 0x80000001u < 0x7fffffu);\n"
                  "}\n"},
 
+    /* C's fmod, exact: the significand of x, shifted left a few bits at a time, modulo that of y. */
+    {"wf_fmod", "fn wf_fmod(x: f32, y: f32) -> f32 {\n"
+                "    let a = bitcast<u32>(x) & 0x7fffffffu;\n"
+                "    let b = bitcast<u32>(y) & 0x7fffffffu;\n"
+                "    if (a >= 0x7f800000u || b > 0x7f800000u || b == 0u) { return wf_bits(0x7fc00000u); }\n"
+                "    if (a < b) { return x; }\n"
+                "    let n = wf_significand(b);\n"
+                "    var m = wf_significand(a) % n;\n"
+                "    var shift = wf_exponent(a) - wf_exponent(b);\n"
+                "    while (shift > 0 && m != 0u) {\n"
+                "        let s = min(shift, 8);\n"
+                "        m = (m << u32(s)) % n;\n"
+                "        shift = shift - s;\n"
+                "    }\n"
+                "    let sign = bitcast<u32>(x) & 0x80000000u;\n"
+                "    if (m == 0u) { return bitcast<f32>(sign); }\n"
+                "    let z = i32(countLeadingZeros(m)) - 8;\n"
+                "    let e = wf_exponent(b) - z;\n"
+                "    m = m << u32(z);\n"
+                "    if (e < 1) { return bitcast<f32>(sign | (m >> u32(1 - e))); }\n"
+                "    return bitcast<f32>(sign | (u32(e) << 23u) | (m & 0x7fffffu));\n"
+                "}\n"},
+
     /* ---- division and roots: within 0.51 ulp for normal results ----
      * Corrections are scaled by a cut operand: NVIDIA's compiler makes a / b + r / b into (a + r) / b. */
     {"wf_div", "fn wf_div(a: f32, b: f32) -> f32 {\n"

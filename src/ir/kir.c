@@ -77,7 +77,7 @@ static const op_rule rules[WF_KOP_COUNT] = {
     [WF_KOP_SUB] = {TY_NUMBER, 0, SAME},
     [WF_KOP_MUL] = {TY_NUMBER, 0, SAME},
     [WF_KOP_DIV] = {TY_NUMBER, 0, SAME},
-    [WF_KOP_MOD] = {TY_INT, 0, SAME},
+    [WF_KOP_MOD] = {TY_NUMBER, 0, SAME},
     [WF_KOP_POW] = {TY_FLOAT, 0, SAME},
     [WF_KOP_MAX] = {TY_ANY, 0, SAME},
     [WF_KOP_MIN] = {TY_ANY, 0, SAME},
@@ -107,6 +107,7 @@ static const op_rule rules[WF_KOP_COUNT] = {
     [WF_KOP_FLOOR] = {TY_FLOAT, 0, SAME},
     [WF_KOP_SELECT] = {TY_ANY, 0, CHOOSE},
     [WF_KOP_FMA] = {TY_NUMBER, 0, SAME},
+    [WF_KOP_LIBM] = {TY(F64), 0, SAME},
 };
 
 /* ---- the verifier ---- */
@@ -244,6 +245,7 @@ static weft_status check_slot(const wf_kir *k, int s, int at)
     case WF_KOP_AFFINE: ok = has_words(k, in->slot, 1 + (uint64_t)n_axes(k)); break;
     case WF_KOP_UNRAVEL: ok = in->imm <= WF_KIR_MAX_AXES && has_words(k, in->slot, 2 * in->imm + 1); break;
     case WF_KOP_ROUND16: ok = in->imm == WEFT_DTYPE_F16 || in->imm == WEFT_DTYPE_BF16; break;
+    case WF_KOP_LIBM: ok = in->imm < WF_LIBM_COUNT; break;
     case WF_KOP_IN: ok = k->n_inner == 0 && k->n_outer == 3; break;
     case WF_KOP_LOAD:
     case WF_KOP_STORE: return check_access(k, s, at);

@@ -61,7 +61,7 @@ wf_kty wf_kty_of_dtype(weft_dtype dtype);
     /* two operands */                                                                                  \
     X(ADD, "add", 2) X(SUB, "sub", 2) X(MUL, "mul", 2)                                                  \
     X(DIV, "div", 2)         /* floats IEEE; integers truncate, x / 0 = 0 */                            \
-    X(MOD, "mod", 2)         /* integers: sign of a; x % 0 = 0 */                                       \
+    X(MOD, "mod", 2)         /* sign of a; integers: x % 0 = 0; floats: C's fmod, exact */              \
     X(POW, "pow", 2) X(MAX, "max", 2) X(MIN, "min", 2) /* NaN wins in MAX and MIN */                    \
     X(MULHI, "mulhi", 2)     /* U32: high word of the product */                                        \
     X(AND, "and", 2) X(OR, "or", 2) X(XOR, "xor", 2) X(SHL, "shl", 2) X(SHR, "shr", 2) /* SHR of I32 is arithmetic */ \
@@ -72,7 +72,22 @@ wf_kty wf_kty_of_dtype(weft_dtype dtype);
     X(RSQRT, "rsqrt", 1) X(SIN, "sin", 1) X(COS, "cos", 1) X(TANH, "tanh", 1) X(ERF, "erf", 1) X(FLOOR, "floor", 1) \
     /* three operands */                                                                                \
     X(SELECT, "select", 3)   /* a (BOOL) ? b : c */                                                     \
-    X(FMA, "fma", 3)         /* a * b + c, fused or not */
+    X(FMA, "fma", 3)         /* a * b + c, fused or not */                                              \
+    /* of the processor's C library, no WGSL */                                                         \
+    X(LIBM, "libm", 2)       /* F64: function imm (wf_libm) of a, or of a and b */
+
+/* Functions of LIBM: one operand (the second is ignored), then two. */
+#define WF_LIBM_ONE(X)                                                                                  \
+    X(erfc) X(lgamma) X(expm1) X(log1p) X(log2) X(exp2) X(log10) X(sinh) X(cosh) X(tan) X(asin) X(acos) \
+    X(atan) X(asinh) X(acosh) X(atanh) X(rint) X(ceil) X(trunc)
+#define WF_LIBM_TWO(X) X(atan2) X(hypot) X(copysign)
+
+typedef enum wf_libm {
+#define X(name) WF_LIBM_##name,
+    WF_LIBM_ONE(X) WF_LIBM_TWO(X)
+#undef X
+    WF_LIBM_COUNT
+} wf_libm;
 
 typedef enum wf_kop {
 #define X(id, name, n) WF_KOP_##id,

@@ -47,7 +47,8 @@ static void put_stage(const wf_kstage *stage, wf_str *out)
 static bool uses_slot(unsigned op) { return op >= WF_KOP_STATIC && op <= WF_KOP_CHECK && op != WF_KOP_IN; }
 static bool uses_imm(unsigned op)
 {
-    return op == WF_KOP_CONST || op == WF_KOP_UNRAVEL || op == WF_KOP_ACC || op == WF_KOP_ROUND16;
+    return op == WF_KOP_CONST || op == WF_KOP_UNRAVEL || op == WF_KOP_ACC || op == WF_KOP_ROUND16 ||
+           op == WF_KOP_LIBM;
 }
 
 weft_status wf_kir_write(const wf_kir *k, wf_str *out)

@@ -31,6 +31,12 @@ static void print_const(const wf_kinstr *in, wf_str *out)
     }
 }
 
+static const char *const libm_name[WF_LIBM_COUNT] = {
+#define X(name) [WF_LIBM_##name] = #name,
+    WF_LIBM_ONE(X) WF_LIBM_TWO(X)
+#undef X
+};
+
 /* What an operation takes beside its operands. */
 static void print_immediate(const wf_kinstr *in, wf_str *out)
 {
@@ -45,6 +51,7 @@ static void print_immediate(const wf_kinstr *in, wf_str *out)
     case WF_KOP_LOAD:
     case WF_KOP_STORE: wf_str_addf(out, " b%d", in->slot); break;
     case WF_KOP_ACC: wf_str_addf(out, " stage %d.%" PRIu64, in->slot, in->imm); break;
+    case WF_KOP_LIBM: wf_str_addf(out, " %s", in->imm < WF_LIBM_COUNT ? libm_name[in->imm] : "?"); break;
     case WF_KOP_ROUND16: wf_str_addf(out, " %s", weft_dtype_name((weft_dtype)in->imm)); break;
     default: break;
     }

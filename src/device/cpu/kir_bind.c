@@ -147,6 +147,10 @@ static void bind_one(kx_run *x, int i, int stage, kx_step *s)
         for (int o = 0; o < 3; o++)
             s->expand |= (uint8_t)((x->val[operand[o]].cls != v->cls) << o);
         break;
+    case WF_KOP_LIBM:
+        bind_binary(x, in, v, s);
+        s->f2 = wf_libm_loop((wf_libm)in->imm);
+        break;
     default:
         if (n_ops == 1) {
             s->kind = KX_VEC1;

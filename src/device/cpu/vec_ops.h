@@ -66,5 +66,6 @@ extern const wf_vec_ops wf_vec_ops_avx2;
 extern const wf_vec_ops wf_vec_ops_avx512;
 #endif
 const wf_vec_ops *wf_vec_ops_get(void); /* the best for this processor */
+wf_vec2 wf_libm_loop(wf_libm function);   /* F64; the same for every instruction set */
 
 #endif
