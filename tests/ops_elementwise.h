@@ -5,7 +5,7 @@
 #include "ops_case.h"
 
 enum { BIT_F32 = 1 << REF_F32, BIT_F16 = 1 << REF_F16, BIT_BF16 = 1 << REF_BF16, BIT_F64 = 1 << REF_F64, BIT_BOOL = 1 << REF_BOOL };
-enum { FLOATS = BIT_F32 | BIT_F16 | BIT_BF16 | BIT_F64, PLAIN = (1 << (REF_BOOL + 1)) - 1, NUMBERS = PLAIN & ~BIT_BOOL };
+enum { FLOATS = BIT_F32 | BIT_F16 | BIT_BF16 | BIT_F64, PLAIN = (1 << (REF_BOOL + 1)) - 1, NUMBERS = PLAIN & ~BIT_BOOL, INTEGERS = NUMBERS & ~FLOATS };
 
 typedef enum ops_result { SAME, BOOLEAN, FLOAT_OR_F32 } ops_result;
 
@@ -16,6 +16,8 @@ typedef struct pointwise {
     ops_result result;
     ops_domain domain[2];
 } pointwise;
+
+static weft_tensor *round_whole(weft_tensor *x) { return weft_round(x, 0); }
 
 #define ONE(fn, dtypes, result, domain) {fn, NULL, dtypes, result, {domain, domain}}
 #define TWO(fn, dtypes, result, first, second) {NULL, fn, dtypes, result, {first, second}}
@@ -49,6 +51,38 @@ static const pointwise pointwise_rows[OP_COUNT] = {
     [OP_GELU] = ONE(weft_gelu, NUMBERS, FLOAT_OR_F32, SMALL),
     [OP_GELU_TANH] = ONE(weft_gelu_tanh, NUMBERS, FLOAT_OR_F32, SMALL),
     [OP_RELU] = ONE(weft_relu, NUMBERS, SAME, ANY),
+    [OP_ERFC] = ONE(weft_erfc, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_LGAMMA] = ONE(weft_lgamma, NUMBERS, FLOAT_OR_F32, POSITIVE),
+    [OP_EXPM1] = ONE(weft_expm1, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_LOG1P] = ONE(weft_log1p, NUMBERS, FLOAT_OR_F32, POSITIVE),
+    [OP_LOG2] = ONE(weft_log2, NUMBERS, FLOAT_OR_F32, POSITIVE),
+    [OP_EXP2] = ONE(weft_exp2, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_LOG10] = ONE(weft_log10, NUMBERS, FLOAT_OR_F32, POSITIVE),
+    [OP_SINH] = ONE(weft_sinh, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_COSH] = ONE(weft_cosh, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_TAN] = ONE(weft_tan, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_ASIN] = ONE(weft_asin, NUMBERS, FLOAT_OR_F32, SMALL),
+    [OP_ACOS] = ONE(weft_acos, NUMBERS, FLOAT_OR_F32, SMALL),
+    [OP_ATAN] = ONE(weft_atan, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_ASINH] = ONE(weft_asinh, NUMBERS, FLOAT_OR_F32, ANY),
+    [OP_ACOSH] = ONE(weft_acosh, NUMBERS, FLOAT_OR_F32, POSITIVE),
+    [OP_ATANH] = ONE(weft_atanh, NUMBERS, FLOAT_OR_F32, SMALL),
+    [OP_CEIL] = ONE(weft_ceil, PLAIN, SAME, ANY),
+    [OP_TRUNC] = ONE(weft_trunc, PLAIN, SAME, ANY),
+    [OP_ROUND] = ONE(round_whole, PLAIN, SAME, ANY),
+    [OP_SIGNBIT] = ONE(weft_signbit, PLAIN, BOOLEAN, TIES),
+    [OP_BITWISE_NOT] = ONE(weft_bitwise_not, INTEGERS, SAME, ANY),
+    [OP_ATAN2] = TWO(weft_atan2, NUMBERS, FLOAT_OR_F32, ANY, ANY),
+    [OP_HYPOT] = TWO(weft_hypot, NUMBERS, FLOAT_OR_F32, ANY, ANY),
+    [OP_COPYSIGN] = TWO(weft_copysign, NUMBERS, FLOAT_OR_F32, ANY, ANY),
+    [OP_FMOD] = TWO(weft_fmod, FLOATS, SAME, ANY, ANY),
+    [OP_REMAINDER] = TWO(weft_remainder, FLOATS, SAME, ANY, ANY),
+    [OP_FLOOR_DIVIDE] = TWO(weft_floor_divide, FLOATS, SAME, ANY, ANY),
+    [OP_BITWISE_AND] = TWO(weft_bitwise_and, INTEGERS | BIT_BOOL, SAME, TIES, ANY),
+    [OP_BITWISE_OR] = TWO(weft_bitwise_or, INTEGERS | BIT_BOOL, SAME, TIES, ANY),
+    [OP_BITWISE_XOR] = TWO(weft_bitwise_xor, INTEGERS | BIT_BOOL, SAME, TIES, ANY),
+    [OP_LEFT_SHIFT] = TWO(weft_bitwise_left_shift, INTEGERS, SAME, ANY, SMALL),
+    [OP_RIGHT_SHIFT] = TWO(weft_bitwise_right_shift, INTEGERS, SAME, ANY, SMALL),
 };
 /* Bounds of op.def that name |x| of the element itself. */
 static bool bound_names_x(ops_id id) { return id == OP_GELU || id == OP_GELU_TANH; }

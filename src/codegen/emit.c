@@ -7,6 +7,7 @@
  * inside one group, whose size the fuser bounds.
  */
 #include "emit.h"
+#include "emit_math.h"
 
 #define MAX_DEPTH 600
 
@@ -309,6 +310,8 @@ static int emit_elementwise(wf_emit *e, int32_t id, const wf_pos *pos)
     default:
         break;
     }
+    if (wf_emits_math((wf_op)n->op))
+        return wrap8(b, n->dtype, wf_emit_math(b, (wf_op)n->op, wf_kty_of_dtype(in_dtype), n->dtype, v));
     for (size_t i = 0; i < WF_COUNT(simple_ops); i++) {
         if (simple_ops[i].op != n->op)
             continue;

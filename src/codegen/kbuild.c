@@ -134,6 +134,12 @@ int wf_kb_imm(wf_kb *b, wf_kop op, wf_kty type, int a, int slot, uint64_t imm)
     return push(b, in, NULL, NULL, 0);
 }
 
+int wf_kb_op_imm(wf_kb *b, wf_kop op, wf_kty type, int a, int bb, uint64_t imm)
+{
+    wf_kinstr in = {.op = (uint8_t)op, .type = (uint8_t)type, .a = (int16_t)a, .b = (int16_t)bb, .c = -1, .imm = imm};
+    return push(b, in, NULL, NULL, 0);
+}
+
 int wf_kb_static(wf_kb *b, wf_kty type, int32_t word)
 {
     return push(b, (wf_kinstr){.op = WF_KOP_STATIC, .type = (uint8_t)type, .a = -1, .b = -1, .c = -1}, NULL, &word, 1);

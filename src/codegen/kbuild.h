@@ -33,6 +33,7 @@ int wf_kb_bind_apart(wf_kb *b, int32_t src, weft_dtype dtype, uint8_t access, ui
 /* Each returns the instruction number, or -1 after a failure. */
 int wf_kb_op(wf_kb *b, wf_kop op, wf_kty type, int a, int bb, int c);
 int wf_kb_imm(wf_kb *b, wf_kop op, wf_kty type, int a, int slot, uint64_t imm);
+int wf_kb_op_imm(wf_kb *b, wf_kop op, wf_kty type, int a, int bb, uint64_t imm); /* two operands and an immediate */
 int wf_kb_const(wf_kb *b, wf_kty type, double value);
 int wf_kb_static(wf_kb *b, wf_kty type, int32_t word);
 int wf_kb_step(wf_kb *b, wf_kty type, int32_t step_word);

@@ -85,6 +85,14 @@ typedef struct wf_rope_spec {
 weft_status wf_rope_check(const weft_tensor *x, const weft_rope_opts *o, wf_rope_spec *r);
 weft_status wf_rope_check_positions(const weft_tensor *x, const weft_tensor *positions);
 weft_tensor *wf_rope_f64(weft_tensor *x, const weft_rope_opts *o);
+/* ---- build_elementwise.c ---- */
+/* The common dtype of those of n plain tensors that are there, by the rule of weft/ops.h. */
+weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtype *out);
+/* An elementwise op over checked, promoted and broadcast operands. */
+weft_tensor *wf_build_unary(wf_op op, weft_tensor *x);
+weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b);
+
+/* rope.c */
 void wf_rope_drop(wf_core_ctx *core);
 
 #endif

@@ -36,6 +36,27 @@ static weft_status promote(const char *who, const weft_tensor *a, const weft_ten
     return weft_dtype_promote(da, db, out);
 }
 
+weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtype *out)
+{
+    bool there[2] = {false, false}; /* of rank 0, with axes */
+    weft_dtype dtype[2];
+    for (int i = 0; i < n; i++) {
+        if (!in[i])
+            continue;
+        WF_TRY(wf_require_plain(who, in[i]));
+        int with_axes = in[i]->view.rank > 0;
+        weft_dtype d = (weft_dtype)in[i]->node->dtype;
+        if (there[with_axes])
+            WF_TRY(weft_dtype_promote(dtype[with_axes], d, &d));
+        dtype[with_axes] = d;
+        there[with_axes] = true;
+    }
+    if (there[0] && there[1] && category(dtype[0]) > category(dtype[1]))
+        return weft_dtype_promote(dtype[0], dtype[1], out);
+    *out = dtype[there[1]];
+    return WEFT_OK;
+}
+
 /* In which dtype a binary op computes, and what it gives. */
 static weft_status binary_dtypes(wf_op op, const char *who, const weft_tensor *a, const weft_tensor *b,
                                  weft_dtype *compute, weft_dtype *result)
@@ -55,6 +76,22 @@ static weft_status binary_dtypes(wf_op op, const char *who, const weft_tensor *a
     case WF_OP_SUB:
         if (dtype == WEFT_DTYPE_BOOL)
             return wf_fail(WEFT_E_DTYPE, "sub: bool has no difference: cast first, or use ne");
+        return WEFT_OK;
+    case WF_OP_ATAN2: case WF_OP_HYPOT: case WF_OP_COPYSIGN:
+        if (!is_float(dtype))
+            *compute = *result = WEFT_DTYPE_F32;
+        return WEFT_OK;
+    case WF_OP_FMOD: case WF_OP_REMAINDER: case WF_OP_FLOOR_DIVIDE:
+        if (dtype == WEFT_DTYPE_BOOL)
+            return wf_fail(WEFT_E_DTYPE, "%s: bools do not divide: cast first", who);
+        return WEFT_OK;
+    case WF_OP_LEFT_SHIFT: case WF_OP_RIGHT_SHIFT:
+        if (dtype == WEFT_DTYPE_BOOL)
+            return wf_fail(WEFT_E_DTYPE, "%s: bool has no bits to shift: cast first", who);
+        /* fallthrough */
+    case WF_OP_BITWISE_AND: case WF_OP_BITWISE_OR: case WF_OP_BITWISE_XOR:
+        if (is_float(dtype))
+            return wf_fail(WEFT_E_DTYPE, "%s: %s has no bits to work on: cast first", who, weft_dtype_name(dtype));
         return WEFT_OK;
     case WF_OP_EQ: case WF_OP_NE: case WF_OP_LT: case WF_OP_LE: case WF_OP_GT: case WF_OP_GE:
         *result = WEFT_DTYPE_BOOL;
@@ -134,7 +171,7 @@ static weft_tensor *binary_general(weft_ctx *ctx, wf_op op, const char *who, wef
     return finish(ctx, st, node);
 }
 
-static weft_tensor *binary(wf_op op, weft_tensor *a, weft_tensor *b)
+weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b)
 {
     const char *who = wf_op_table[op].name;
     weft_tensor *in[2] = {a, b}, *r;
@@ -153,19 +190,19 @@ static weft_tensor *binary(wf_op op, weft_tensor *a, weft_tensor *b)
     return wf_leave(ctx, r);
 }
 
-weft_tensor *weft_add(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_ADD, a, b); }
-weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_SUB, a, b); }
-weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_MUL, a, b); }
-weft_tensor *weft_div(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_DIV, a, b); }
-weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_POW, a, b); }
-weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_MAXIMUM, a, b); }
-weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_MINIMUM, a, b); }
-weft_tensor *weft_eq(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_EQ, a, b); }
-weft_tensor *weft_ne(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_NE, a, b); }
-weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_LT, a, b); }
-weft_tensor *weft_le(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_LE, a, b); }
-weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_GT, a, b); }
-weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b) { return binary(WF_OP_GE, a, b); }
+weft_tensor *weft_add(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_ADD, a, b); }
+weft_tensor *weft_sub(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_SUB, a, b); }
+weft_tensor *weft_mul(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_MUL, a, b); }
+weft_tensor *weft_div(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_DIV, a, b); }
+weft_tensor *weft_pow(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_POW, a, b); }
+weft_tensor *weft_maximum(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_MAXIMUM, a, b); }
+weft_tensor *weft_minimum(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_MINIMUM, a, b); }
+weft_tensor *weft_eq(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_EQ, a, b); }
+weft_tensor *weft_ne(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_NE, a, b); }
+weft_tensor *weft_lt(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_LT, a, b); }
+weft_tensor *weft_le(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_LE, a, b); }
+weft_tensor *weft_gt(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_GT, a, b); }
+weft_tensor *weft_ge(weft_tensor *a, weft_tensor *b) { return wf_build_binary(WF_OP_GE, a, b); }
 
 /* ---- where ---- */
 
@@ -210,13 +247,22 @@ static weft_tensor *unary_general(weft_ctx *ctx, wf_op op, const char *who, weft
 {
     weft_dtype dtype = (weft_dtype)x->node->dtype, compute = dtype;
     weft_status st = wf_require_plain(who, x);
+    bool to_bool = op == WF_OP_SIGNBIT;
     if (st != WEFT_OK)
         return wf_tensor_error_last(ctx, st);
     bool is_unsigned = dtype == WEFT_DTYPE_U8 || dtype == WEFT_DTYPE_U32 || dtype == WEFT_DTYPE_BOOL;
     switch (op) {
-    case WF_OP_FLOOR:
+    case WF_OP_FLOOR: case WF_OP_CEIL: case WF_OP_TRUNC: case WF_OP_ROUND:
         if (!is_float(dtype))
             return wf_same_value(x);
+        break;
+    case WF_OP_SIGNBIT:
+        if (dtype == WEFT_DTYPE_BOOL)
+            compute = WEFT_DTYPE_I32;
+        break;
+    case WF_OP_BITWISE_NOT:
+        if (is_float(dtype))
+            return wf_tensor_error(ctx, WEFT_E_DTYPE, "%s: %s has no bits to work on: cast first", who, weft_dtype_name(dtype));
         break;
     case WF_OP_ABS:
         if (is_unsigned)
@@ -239,13 +285,13 @@ static weft_tensor *unary_general(weft_ctx *ctx, wf_op op, const char *who, weft
     wf_node *node = NULL;
     st = wf_arg_cast(ctx, &arg, compute, &room);
     if (st == WEFT_OK)
-        st = make(ctx, op, compute, 1, &arg, &x->view, &node);
+        st = make(ctx, op, to_bool ? WEFT_DTYPE_BOOL : compute, 1, &arg, &x->view, &node);
     if (st != WEFT_OK)
         wf_node_sink(arg.node);
     return finish(ctx, st, node);
 }
 
-static weft_tensor *unary(wf_op op, weft_tensor *x)
+weft_tensor *wf_build_unary(wf_op op, weft_tensor *x)
 {
     const char *who = wf_op_table[op].name;
     weft_tensor *r;
@@ -255,22 +301,22 @@ static weft_tensor *unary(wf_op op, weft_tensor *x)
     return wf_leave(ctx, unary_general(ctx, op, who, x));
 }
 
-weft_tensor *weft_neg(weft_tensor *x) { return unary(WF_OP_NEG, x); }
-weft_tensor *weft_abs(weft_tensor *x) { return unary(WF_OP_ABS, x); }
-weft_tensor *weft_exp(weft_tensor *x) { return unary(WF_OP_EXP, x); }
-weft_tensor *weft_log(weft_tensor *x) { return unary(WF_OP_LOG, x); }
-weft_tensor *weft_sqrt(weft_tensor *x) { return unary(WF_OP_SQRT, x); }
-weft_tensor *weft_rsqrt(weft_tensor *x) { return unary(WF_OP_RSQRT, x); }
-weft_tensor *weft_sin(weft_tensor *x) { return unary(WF_OP_SIN, x); }
-weft_tensor *weft_cos(weft_tensor *x) { return unary(WF_OP_COS, x); }
-weft_tensor *weft_tanh(weft_tensor *x) { return unary(WF_OP_TANH, x); }
-weft_tensor *weft_erf(weft_tensor *x) { return unary(WF_OP_ERF, x); }
-weft_tensor *weft_floor(weft_tensor *x) { return unary(WF_OP_FLOOR, x); }
-weft_tensor *weft_sigmoid(weft_tensor *x) { return unary(WF_OP_SIGMOID, x); }
-weft_tensor *weft_silu(weft_tensor *x) { return unary(WF_OP_SILU, x); }
-weft_tensor *weft_gelu(weft_tensor *x) { return unary(WF_OP_GELU, x); }
-weft_tensor *weft_gelu_tanh(weft_tensor *x) { return unary(WF_OP_GELU_TANH, x); }
-weft_tensor *weft_relu(weft_tensor *x) { return unary(WF_OP_RELU, x); }
+weft_tensor *weft_neg(weft_tensor *x) { return wf_build_unary(WF_OP_NEG, x); }
+weft_tensor *weft_abs(weft_tensor *x) { return wf_build_unary(WF_OP_ABS, x); }
+weft_tensor *weft_exp(weft_tensor *x) { return wf_build_unary(WF_OP_EXP, x); }
+weft_tensor *weft_log(weft_tensor *x) { return wf_build_unary(WF_OP_LOG, x); }
+weft_tensor *weft_sqrt(weft_tensor *x) { return wf_build_unary(WF_OP_SQRT, x); }
+weft_tensor *weft_rsqrt(weft_tensor *x) { return wf_build_unary(WF_OP_RSQRT, x); }
+weft_tensor *weft_sin(weft_tensor *x) { return wf_build_unary(WF_OP_SIN, x); }
+weft_tensor *weft_cos(weft_tensor *x) { return wf_build_unary(WF_OP_COS, x); }
+weft_tensor *weft_tanh(weft_tensor *x) { return wf_build_unary(WF_OP_TANH, x); }
+weft_tensor *weft_erf(weft_tensor *x) { return wf_build_unary(WF_OP_ERF, x); }
+weft_tensor *weft_floor(weft_tensor *x) { return wf_build_unary(WF_OP_FLOOR, x); }
+weft_tensor *weft_sigmoid(weft_tensor *x) { return wf_build_unary(WF_OP_SIGMOID, x); }
+weft_tensor *weft_silu(weft_tensor *x) { return wf_build_unary(WF_OP_SILU, x); }
+weft_tensor *weft_gelu(weft_tensor *x) { return wf_build_unary(WF_OP_GELU, x); }
+weft_tensor *weft_gelu_tanh(weft_tensor *x) { return wf_build_unary(WF_OP_GELU_TANH, x); }
+weft_tensor *weft_relu(weft_tensor *x) { return wf_build_unary(WF_OP_RELU, x); }
 
 weft_tensor *weft_cast(weft_tensor *x, weft_dtype dtype)
 {
