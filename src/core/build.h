@@ -76,6 +76,13 @@ weft_status wf_require_float(const char *who, const weft_tensor *t);
 /* build_attention.c: what the fused node takes, without window, softcap, ALiBi and sinks */
 weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts);
 
+/* ---- build_elementwise.c ---- */
+/* The common dtype of those of n plain tensors that are there, by the rule of weft/ops.h. */
+weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtype *out);
+/* An elementwise op over checked, promoted and broadcast operands. */
+weft_tensor *wf_build_unary(wf_op op, weft_tensor *x);
+weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b);
+
 /* rope.c, and its composite in f64 */
 enum { WF_PAIR_HALF, WF_PAIR_INTERLEAVED, WF_PAIR_ACROSS_HEAD };
 typedef struct wf_rope_spec {
@@ -85,14 +92,6 @@ typedef struct wf_rope_spec {
 weft_status wf_rope_check(const weft_tensor *x, const weft_rope_opts *o, wf_rope_spec *r);
 weft_status wf_rope_check_positions(const weft_tensor *x, const weft_tensor *positions);
 weft_tensor *wf_rope_f64(weft_tensor *x, const weft_rope_opts *o);
-/* ---- build_elementwise.c ---- */
-/* The common dtype of those of n plain tensors that are there, by the rule of weft/ops.h. */
-weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtype *out);
-/* An elementwise op over checked, promoted and broadcast operands. */
-weft_tensor *wf_build_unary(wf_op op, weft_tensor *x);
-weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b);
-
-/* rope.c */
 void wf_rope_drop(wf_core_ctx *core);
 
 #endif
