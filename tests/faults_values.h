@@ -389,6 +389,35 @@ TEST(constants_in_kernels_keep_all_their_digits)
     }
 }
 
+TEST(infinity_less_itself_is_nan_on_every_device)
+{
+    weft_tensor *x = VEC(INFINITY, -INFINITY, NAN, 1);
+    EXPECT(weft_sub(x, x), 0, NAN, NAN, NAN, 0);
+    EXPECT(weft_sub(weft_add(x, FULL(1, 1)), x), 0, NAN, NAN, NAN, 1);
+}
+
+TEST(powers_of_constants_compile_in_bounded_time)
+{
+    weft_tensor *x = VEC(0.5f, 2, 3, 1);
+    EXPECT(weft_pow(FULL(2, 1), x), 1e-5f, 1.41421356f, 4, 8, 2);
+    EXPECT(weft_pow(FULL(1, 1), x), 0, 1, 1, 1, 1);
+    EXPECT(weft_pow(x, FULL(3, 1)), 1e-4f, 0.125f, 8, 27, 1);
+}
+
+TEST(an_index_that_a_cast_would_wrap_is_outside)
+{
+    float out[1];
+    weft_tensor *x = VEC(0, 1, 2, 3, 4, 5);
+    weft_tensor *wide = weft_tensor_from(ctx, WEFT_DTYPE_I64, 1, (int64_t[]){1}, (int64_t[]){((int64_t)1 << 32) + 1});
+    weft_tensor *low = weft_tensor_from(ctx, WEFT_DTYPE_I64, 1, (int64_t[]){1}, (int64_t[]){-((int64_t)1 << 32) - 1});
+    weft_tensor *high = weft_tensor_from(ctx, WEFT_DTYPE_U32, 1, (int64_t[]){1}, (uint32_t[]){4294967295u});
+    weft_tensor *good = weft_tensor_from(ctx, WEFT_DTYPE_I64, 1, (int64_t[]){1}, (int64_t[]){-2});
+    assert_int_equal(weft_read(weft_index_select(x, 0, wide), out, sizeof out), WEFT_E_INDEX);
+    assert_int_equal(weft_read(weft_index_select(x, 0, low), out, sizeof out), WEFT_E_INDEX);
+    assert_int_equal(weft_read(weft_index_select(x, 0, high), out, sizeof out), WEFT_E_INDEX);
+    EXPECT(weft_index_select(x, 0, good), 0, 4);
+}
+
 #define FAULTS_VALUES                                                                                                     \
     cmocka_unit_test(two_views_of_one_storage_are_two_inputs), cmocka_unit_test(a_flipped_tensor_sums_like_its_copy),     \
         cmocka_unit_test(a_transposed_operand_multiplies_like_its_copy),                                                  \
@@ -408,6 +437,8 @@ TEST(constants_in_kernels_keep_all_their_digits)
         cmocka_unit_test(wide_integers_keep_all_their_bits),                                                              \
         cmocka_unit_test(reading_as_another_dtype_converts_as_cast_does),                                                 \
         cmocka_unit_test(integers_divided_as_floats_are_exact_where_they_divide),                                         \
+        cmocka_unit_test(infinity_less_itself_is_nan_on_every_device), cmocka_unit_test(powers_of_constants_compile_in_bounded_time), \
+        cmocka_unit_test(an_index_that_a_cast_would_wrap_is_outside),                                                     \
         cmocka_unit_test(exponentials_beyond_the_normal_range),                                                            \
         cmocka_unit_test(functions_hold_at_the_ends_of_their_range), cmocka_unit_test(constants_in_kernels_keep_all_their_digits)
 

@@ -295,6 +295,13 @@ static int emit_elementwise(wf_emit *e, int32_t id, const wf_pos *pos)
         return v[0];
     case WF_OP_CAST:
         return emit_cast(e, n, in_dtype, v[0]);
+    case WF_OP_POW:
+        for (int i = 0; i < 2; i++) { /* a driver can take minutes over the power of a literal */
+            const wf_kinstr *in = &b->code->kir.instr[v[i]];
+            if (in->op == WF_KOP_CONST && in->type == WF_KTY_F32)
+                v[i] = wf_kb_static(b, WF_KTY_F32, (int32_t)(uint32_t)in->imm);
+        }
+        break;
     case WF_OP_WHERE:
         return wf_kb_op(b, WF_KOP_SELECT, t, v[0], v[1], v[2]);
     case WF_OP_SIGMOID:

@@ -198,7 +198,8 @@ int wf_kb_affine(wf_kb *b, const wf_affine *a)
     }
     ok &= fits32(lo) && fits32(hi);
     if (!ok) {
-        fail(b, wf_fail(WEFT_E_UNSUPPORTED, "codegen: an index does not fit 32 bits"));
+        fail(b, wf_fail(WEFT_E_UNSUPPORTED, "a kernel would reach elements %lld to %lld of one operand, and indices in kernels have 32 bits: "
+                                            "split the tensor", (long long)lo, (long long)hi));
         return -1;
     }
     return push(b, (wf_kinstr){.op = WF_KOP_AFFINE, .type = WF_KTY_I32, .a = -1, .b = -1, .c = -1}, &canon, NULL, 0);

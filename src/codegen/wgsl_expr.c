@@ -24,7 +24,8 @@ typedef struct pattern {
 
 static const pattern patterns[] = {
     {WF_KOP_ADD, F | I | U, false, "$a + $b"},
-    {WF_KOP_SUB, F | I | U, false, "$a - $b"},
+    {WF_KOP_SUB, F, true, "$a + bitcast<f32>(bitcast<u32>($b) ^ 0x80000000u)"}, /* a driver takes x - x for 0, infinity too */
+    {WF_KOP_SUB, I | U, false, "$a - $b"},
     {WF_KOP_MUL, F | I | U, false, "$a * $b"},
     {WF_KOP_DIV, F, true, "wf_div($a, $b)"},
     {WF_KOP_DIV, I, true, "wf_idiv($a, $b)"},

@@ -112,10 +112,35 @@ weft_status wf_arg_rank0_i32(const char *who, const char *what, weft_ctx *ctx, w
     return wf_arg_cast(ctx, arg, WEFT_DTYPE_I32, room);
 }
 
+/* The operand within `bound`: op is MINIMUM or MAXIMUM. The operand is unchanged on failure. */
+static weft_status bound_arg(weft_ctx *ctx, wf_arg *arg, wf_op op, double bound, wf_view *room)
+{
+    weft_dtype dtype = (weft_dtype)arg->node->dtype;
+    wf_view whole;
+    WF_TRY(wf_view_contiguous(wf_op_table[op].name, arg->view->rank, arg->view->shape, &whole));
+    wf_node *n = wf_node_like(ctx, op, dtype, 2, &whole), *limit = wf_full_node(ctx, dtype, whole.rank, whole.shape, bound);
+    if (!n || !limit) {
+        wf_node_sink(n);
+        wf_node_sink(limit);
+        return WEFT_E_OOM;
+    }
+    wf_node_set_input(n, 0, arg->node, arg->view);
+    wf_node_set_input(n, 1, limit, &whole);
+    *room = whole;
+    *arg = (wf_arg){n, room};
+    return WEFT_OK;
+}
+
 weft_status wf_arg_index(const char *who, weft_ctx *ctx, wf_arg *arg, wf_view *room)
 {
-    if (!weft_dtype_is_integer((weft_dtype)arg->node->dtype))
-        return wf_fail(WEFT_E_DTYPE, "%s: index is %s, expected i32", who, weft_dtype_name((weft_dtype)arg->node->dtype));
+    weft_dtype dtype = (weft_dtype)arg->node->dtype;
+    if (!weft_dtype_is_integer(dtype))
+        return wf_fail(WEFT_E_DTYPE, "%s: index is %s, expected i32", who, weft_dtype_name(dtype));
+    /* A cast would wrap, and an index far outside would be one inside. */
+    if (dtype == WEFT_DTYPE_U32 || dtype == WEFT_DTYPE_I64)
+        WF_TRY(bound_arg(ctx, arg, WF_OP_MINIMUM, INT32_MAX, room));
+    if (dtype == WEFT_DTYPE_I64)
+        WF_TRY(bound_arg(ctx, arg, WF_OP_MAXIMUM, INT32_MIN, room));
     return wf_arg_cast(ctx, arg, WEFT_DTYPE_I32, room);
 }
 

@@ -85,8 +85,10 @@ weft_status weft_session_create(weft_model *model, const weft_session_opts *opts
     s->kv = zeroed(n, sizeof *s->kv);
     s->next = zeroed(n, sizeof *s->next);
     s->eval = zeroed(n + MDL_MAX_OUTPUTS, sizeof *s->eval);
-    s->history = zeroed((size_t)capacity, sizeof *s->history);
-    weft_status st = s->kv && s->next && s->eval && s->history ? mdl_caches_create(s, s->kv) : WEFT_E_OOM;
+    weft_status st = s->kv && s->next && s->eval ? mdl_caches_create(s, s->kv) : WEFT_E_OOM;
+    /* Last, and not filled: nobody reads beyond the length, and a context too long for the device fails above. */
+    if (st == WEFT_OK && !(s->history = weft_realloc(NULL, (size_t)capacity * sizeof *s->history)))
+        st = WEFT_E_OOM;
     if (st != WEFT_OK) {
         free_session(s);
         return st;

@@ -84,9 +84,8 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     ctx->next_list_key = 1;
     ctx->fallback_is_error = env_is("WEFT_FALLBACK", "error");
     ctx->no_fuse = env_is("WEFT_FUSE", "0");
-    ctx->trace.start_ns = wf_now_ns();
-    if (opts->trace_path && !(ctx->trace.path = wf_strdup(opts->trace_path)))
-        st = wf_fail_oom(strlen(opts->trace_path));
+    if (opts->trace_path)
+        st = wf_trace_open(&ctx->trace, opts->trace_path);
     if (st == WEFT_OK)
         st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
     if (st != WEFT_OK) {

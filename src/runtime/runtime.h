@@ -34,6 +34,7 @@ typedef struct wf_trace {
     wf_str events;
     uint64_t start_ns;
 } wf_trace;
+weft_status wf_trace_open(wf_trace *t, const char *path); /* IO when it cannot be written */
 void wf_trace_add(wf_trace *t, const char *name, const char *category, uint64_t begin_ns, uint64_t end_ns);
 void wf_trace_write(wf_trace *t);
 
