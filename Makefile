@@ -11,7 +11,7 @@
 #   make setup, build, install PREFIX=.., clean
 PRESET ?= release
 PROMPT ?= Once upon a time
-DEVICE ?= auto
+DEVICE ?= $(or $(WEFT_DEVICE),auto)
 N ?= 120
 FUZZ_S ?= 60
 B = build/$(PRESET)

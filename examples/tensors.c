@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     if (weft_ctx_device(ctx, &device) == WEFT_OK)
         printf("on %s\n", device.name);
 
-    const float a_data[] = {1, 2, 3, 4, 5, 6}, b_data[] = {1, 0, 0, 1, 1, 1}, c_data[] = {0.5f, -0.5f};
+    const float a_data[] = {1, 2, 3, 4, 5, 6}, b_data[] = {1, 0, 0, 1, 1, 1}, c_data[] = {0.5f, 0};
     float out[4];
 
     /* Operations only record; weft_read runs them as one graph and copies the result. */

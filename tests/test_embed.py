@@ -108,14 +108,22 @@ class Examples(unittest.TestCase):
     def test_tensors_multiplies_adds_and_reads_back(self):
         done = run(example("tensors"), "cpu")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertGreater(len(done.stdout.split()), 3)
+        self.assertEqual(done.stdout.split()[-4:], ["0.377541", "0.622459"] * 2)  # softmax of 4.5, 5 and of 10.5, 11
 
     def test_generate_writes_the_story(self):
         done = run(example("generate"), STORY, "Once upon a time", "cpu")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("there was a little girl", done.stdout)
 
-    def test_both_are_short(self):
+    def test_steps_truncate_save_and_restore(self):
+        done = run(example("session_steps"), STORY, "cpu")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.assertEqual(lines[0][1:3], ["403", "407"])  # "Once upon", as every greedy story begins
+        self.assertEqual(lines[1][1], lines[0][2])
+        self.assertGreaterEqual(int(lines[2][1]), 0)
+
+    def test_they_are_short(self):
         for name in os.listdir(os.path.join(ROOT, "examples")):
             with open(os.path.join(ROOT, "examples", name)) as f:
                 self.assertLess(len(f.readlines()), 81)

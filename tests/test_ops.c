@@ -168,7 +168,7 @@ static void f32_ran_on_the_device(void **state)
         print_message("not on the device: %s of f32, %s (%d of %d cases; first: %s)\n", ops_rows[cells[i].op].name,
                       kind_names[cells[i].kind], cells[i].on_fallback, cells[i].cases, cells[i].reason);
     }
-    print_message("%d of %d cells of f32 ran on the device\n", f32 - elsewhere, f32);
+    print_message("cells: %d of %d of f32 ran on the device\n", f32 - elsewhere, f32);
     assert_true((f32 - elsewhere) * 100 >= f32 * 95);
 }
 

@@ -58,7 +58,7 @@ class Tree:
         return None if done.returncode == 0 else done.stdout[-3000:]
 
     def run(self, test):
-        """Whether one test of the list passes; a test is "program" or "program VARIABLE=value ..."."""
+        """Whether one test of the list passes, None when it took too long; a test is "program" or "program VARIABLE=value ..."."""
         name, *settings = test.split()
         env = {**os.environ, "WEFT_SOURCE_DIR": str(self.folder), **dict(s.split("=", 1) for s in settings)}
         icd = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
@@ -68,7 +68,7 @@ class Tree:
             done = subprocess.run([self.build / name], cwd=self.folder, env=env, capture_output=True, timeout=RUN_SECONDS)
             return done.returncode == 0
         except subprocess.TimeoutExpired:
-            return False
+            return None
 
 
 def plant(tree, mutant):
@@ -82,7 +82,7 @@ def plant(tree, mutant):
 
 
 def try_mutant(tree, mutant):
-    """(verdict, sentence); the verdict is "found", "survived" or "broken"."""
+    """(verdict, sentence); the verdict is "found", "survived", "timeout" (no test said so in time) or "broken"."""
     original = plant(tree, mutant)
     if original is None:
         return "broken", f'the text does not occur once in {mutant["file"]}'
@@ -91,9 +91,13 @@ def try_mutant(tree, mutant):
         trouble = tree.make(names)
         if trouble:
             return "broken", "does not compile:\n" + trouble
+        verdicts = {}
         for test in mutant["tests"]:
-            if not tree.run(test):
+            verdicts[test] = tree.run(test)
+            if verdicts[test] is False:
                 return "found", "by " + test
+        if None in verdicts.values():
+            return "timeout", f"no verdict in {RUN_SECONDS} s"
         return "survived", ", ".join(mutant["tests"]) + " pass"
     finally:
         (tree.folder / mutant["file"]).write_text(original)
@@ -130,13 +134,13 @@ def main():
     if not check_clean(tree, mutants):
         return 1
     print(f"without a fault all listed tests pass ({time.time() - begin:.0f} s)", flush=True)
-    counts = {"found": 0, "survived": 0, "broken": 0}
+    counts = {"found": 0, "survived": 0, "timeout": 0, "broken": 0}
     for m in mutants:
         begin = time.time()
         verdict, sentence = try_mutant(tree, m)
         counts[verdict] += 1
         print(f'{verdict:9} {m["id"]:36} {sentence} ({time.time() - begin:.0f} s)', flush=True)
-    print(f'{len(mutants)} faults: {counts["found"]} found, {counts["survived"]} survived, {counts["broken"]} broken')
+    print(f'{len(mutants)} faults: {counts["found"]} found, {counts["survived"]} survived, {counts["timeout"]} ran out of time, {counts["broken"]} broken')
     return 0 if counts["found"] == len(mutants) else 1
 
 

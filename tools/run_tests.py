@@ -82,7 +82,8 @@ def capabilities(build, env):
     program = os.path.join(build, "weft")
     done = subprocess.run([program, "devices"], capture_output=True, text=True, env=env) if os.path.exists(program) else None
     if not done or "webgpu:0" not in done.stdout:
-        reason = done.stderr.strip().splitlines()[-1] if done and done.stderr.strip() else "no WebGPU adapter"
+        said = [line for line in (done.stdout + "\n" + done.stderr).splitlines() if "webgpu" in line.lower()] if done else []
+        reason = said[-1].strip() if said else "no WebGPU adapter"
         missing["webgpu"] = reason
     python = os.path.join(ROOT, "build", "venv", "bin", "python3")
     probe = "import wgpudawn, cffi"
@@ -163,6 +164,9 @@ def report(label, out, err, code, counter, seconds):
     Counts.skipped += len(skipped)
     Counts.left += len(left)
     Counts.skips += [f"{label}: {line}" for line in skipped]
+    for line in out.splitlines():
+        if line.startswith("cells: "): # where the operations really ran
+            print(f"     {label}: {line}")
     print(f"{'FAIL' if failed else 'ok  '} {label:58} {passed:5} passed {len(failed):3} failed {len(skipped):3} skipped {seconds:7.1f} s",
           flush=True)
     if failed:
@@ -229,6 +233,8 @@ def main():
     for name, extra, needs, seconds in PLAN:
         if os.path.exists(os.path.join(build, name)):
             label = name + " on " + extra["WEFT_TEST_DEVICE"] + (" with lowered limits" if "WEFT_LIMITS" in extra else "")
+            if name == "test_ops":
+                extra = {**extra, "WEFT_OPS_REPORT": os.path.join(build, label.replace(" ", "-") + ".txt")}
             jobs.append((label, [os.path.join(build, name)], {**program_env, **extra}, needs, seconds, count_cmocka))
     python = os.path.join(ROOT, "build", "venv", "bin", "python3")
     python = python if os.path.exists(python) else sys.executable

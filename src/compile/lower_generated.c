@@ -5,6 +5,8 @@
 #include "quant.h"
 #include "wgsl.h"
 
+#include <stdio.h>
+
 static weft_status kir_program(wf_lowering *l, wf_kir *k, const char *label, uint32_t *id)
 {
     wf_str identity = WF_STR_INIT, text = WF_STR_INIT;

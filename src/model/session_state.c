@@ -3,10 +3,10 @@
 #include "mdl.h"
 
 #define STATE_MAGIC 0x53544657u /* "WFTS", little-endian */
-#define STATE_VERSION 1u
+#define STATE_VERSION 2u
 
 typedef struct state_header {
-    uint32_t magic, version, n_layers, n_kv_heads, head_dim, vocab_size, kv_dtype, reserved;
+    uint32_t magic, version, n_layers, n_kv_heads, head_dim, vocab_size, kv_dtype, checksum;
     uint64_t length, size_bytes;
 } state_header;
 
@@ -14,6 +14,23 @@ static size_t cache_bytes(const weft_session *s, weft_dtype dtype, int64_t lengt
 {
     const mdl_config *c = &s->model->config;
     return (size_t)length * (size_t)c->n_kv_heads * (size_t)c->head_dim * weft_dtype_block_bytes(dtype);
+}
+
+/* FNV-1a over 64-bit words folded to 32 bits; the field of the checksum itself counts as 0. */
+static uint32_t checksum(state_header h, const uint8_t *rest, size_t n)
+{
+    uint64_t hash = 0xcbf29ce484222325u, word;
+    uint8_t head[sizeof h];
+    h.checksum = 0;
+    memcpy(head, &h, sizeof h);
+    for (size_t i = 0; i < sizeof h + n; i += sizeof word) {
+        word = 0;
+        for (size_t j = i; j < i + sizeof word && j < sizeof h + n; j++)
+            word |= (uint64_t)(j < sizeof h ? head[j] : rest[j - sizeof h]) << (8 * (j - i));
+        hash = (hash ^ word) * 0x100000001b3u;
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)(hash ^ hash >> 32);
 }
 
 /* Bytes of a state, or 0 when they do not fit in size_t. */
@@ -77,6 +94,8 @@ weft_status weft_session_save(weft_session *s, void **data, size_t *size_bytes)
         weft_free(p);
         return st;
     }
+    h.checksum = checksum(h, p + sizeof h, (size_t)n - sizeof h);
+    memcpy(p, &h, sizeof h);
     *data = p;
     *size_bytes = (size_t)n;
     return WEFT_OK;
@@ -139,6 +158,9 @@ weft_status weft_session_restore(weft_session *s, const void *data, size_t size_
     MDL_TRY(check_header(s, &h, size_bytes));
     int64_t length = (int64_t)h.length;
     const uint8_t *p = (const uint8_t *)data + sizeof h;
+    uint32_t sum = checksum(h, p, size_bytes - sizeof h);
+    if (sum != h.checksum)
+        return weft_fail(WEFT_E_FORMAT, "session_restore: checksum 0x%08x, the state says 0x%08x: it is damaged", sum, h.checksum);
     for (int64_t i = 0; i < length; i++) {
         int32_t id;
         memcpy(&id, p + (size_t)i * sizeof id, sizeof id);

@@ -83,8 +83,10 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     ctx->n_threads = opts->n_threads;
     ctx->next_list_key = 1;
     ctx->fallback_is_error = env_is("WEFT_FALLBACK", "error");
+    if (!ctx->fallback_is_error && *env_or(NULL, "WEFT_FALLBACK", ""))
+        st = wf_fail(WEFT_E_VALUE, "WEFT_FALLBACK is \"%.40s\": only \"error\" is known", getenv("WEFT_FALLBACK"));
     ctx->no_fuse = env_is("WEFT_FUSE", "0");
-    if (opts->trace_path)
+    if (st == WEFT_OK && opts->trace_path)
         st = wf_trace_open(&ctx->trace, opts->trace_path);
     if (st == WEFT_OK)
         st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
@@ -95,6 +97,9 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
         return st;
     }
     ctx->programs = (wf_programs){.dev = ctx->dev, .next_id = &ctx->next_id};
+    const weft_device_info *info = &ctx->dev->caps.info;
+    wf_log(WEFT_LOG_INFO, "context: device %s (%s: %s, %s), %u threads, asked for as \"%s\"", info->spec, info->kind, info->name, info->implementation,
+           info->n_threads, env_or(opts->device, "WEFT_DEVICE", "auto"));
     *out = ctx;
     return WEFT_OK;
 }

@@ -215,6 +215,8 @@ static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan
     ctx->n_plans++;
     ctx->stats.plans_built++;
     wf_trace_add(&ctx->trace, "compile", "compile", begin, wf_now_ns());
+    wf_log(WEFT_LOG_DEBUG, "compile: %zu nodes to %u commands in %.1f ms, %u of them on the CPU", ctx->n_order, p->n_cmds,
+           (double)(wf_now_ns() - begin) * 1e-6, p->n_fallbacks);
     *out = p;
     return WEFT_OK;
 }

@@ -4,11 +4,13 @@
  *   opts->webgpu_get_proc, opts->webgpu_lib     what the caller gave
  *   WEFT_WEBGPU_PROC                            hexadecimal address of a wgpuGetProcAddress in this process
  *   WEFT_WEBGPU_LIB                             a path
- *   WEFT_WEBGPU_DEFAULT_PATH                    the checked library of the build folder, when it is there
+ *   weft/libwgpu_native.so                      beside the file that holds this code: an installed one
+ *   ../wgpu/libwgpu_native-release.so           the same, in a build folder
  *   libwgpu_native.so, libwebgpu_dawn.so        the system's
  *
  * A library that was named and does not load is an error; nothing else is tried in its place.
  */
+#define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,10 +73,15 @@ static weft_status load_named(wf_wgpu_lib *lib, const char *path)
 
 static weft_status load_usual(wf_wgpu_lib *lib)
 {
-#ifdef WEFT_WEBGPU_DEFAULT_PATH
-    if (access(WEFT_WEBGPU_DEFAULT_PATH, R_OK) == 0)
-        return load_named(lib, WEFT_WEBGPU_DEFAULT_PATH);
-#endif
+    Dl_info here;
+    char path[1024];
+    static const char *const beside[] = {"weft/libwgpu_native.so", "../wgpu/libwgpu_native-release.so"};
+    for (size_t i = 0; i < WF_COUNT(beside) && dladdr((const void *)(uintptr_t)&load_named, &here) && here.dli_fname; i++) {
+        const char *slash = strrchr(here.dli_fname, '/');
+        int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
+        if (snprintf(path, sizeof path, "%.*s%s%s", folder, here.dli_fname, folder ? "" : "./", beside[i]) < (int)sizeof path && access(path, R_OK) == 0)
+            return load_named(lib, path);
+    }
     for (size_t i = 0; i < WF_COUNT(usual_names); i++)
         if (load(lib, usual_names[i]))
             return WEFT_OK;
