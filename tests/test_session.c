@@ -188,10 +188,9 @@ static void states_that_do_not_fit_are_refused_and_change_nothing(void **state)
     assert_int_equal(weft_session_restore(b, data, size), WEFT_E_VALUE); /* 20 tokens, context 16 */
     for (size_t cut = 0; cut < size; cut += 1 + size / 50)
         assert_int_not_equal(weft_session_restore(a, data, cut), WEFT_OK);
-    for (size_t i = 0; i < 48; i++) { /* every byte of the header but the reserved word and the low bits that could be right */
+    for (size_t i = 0; i < size; i += i < 64 ? 1 : 1 + size / 200) { /* every byte of the header, and some behind it */
         ((uint8_t *)data)[i] ^= 0x5A;
-        weft_status st = weft_session_restore(a, data, size);
-        assert_true((st != WEFT_OK) == (i < 28 || i >= 32));
+        assert_int_not_equal(weft_session_restore(a, data, size), WEFT_OK);
         ((uint8_t *)data)[i] ^= 0x5A;
     }
     step(a, f->ids + 20, 1, x);
