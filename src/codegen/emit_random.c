@@ -74,8 +74,21 @@ static int minus_log(wf_kb *b, int w)
     return f32(b, WF_KOP_SUB, number(b, 0), f32(b, WF_KOP_LOG, u, -1)); /* a difference: 0 of 1, not -0 */
 }
 
+/* a[0] + z a[1] + z^2 a[2] .. */
+static int polynomial(wf_kb *b, int z, const double *a, int n)
+{
+    int r = number(b, a[n - 1]);
+    for (int k = n - 2; k >= 0; k--)
+        r = f32(b, WF_KOP_ADD, f32(b, WF_KOP_MUL, r, z), number(b, a[k]));
+    return r;
+}
+
+/* Taylor's coefficients in squared turns, to 2^-28 at an eighth. The first of the sine, 2 pi, is the nearest f32 and what that lacks. */
+static const double sine_of_turns[] = {-1.7484556025237907e-07, -41.341702240399755, 81.605249276075043, -76.705859753061361, 42.058693944897634};
+static const double cosine_of_turns[] = {1, -19.739208802178716, 64.939394022668282, -85.456817206693714, 60.244641371876639, -26.426256783374388};
+
 /* Box and Muller 1958: sqrt(-2 ln u) sin(2 pi v). The turn is brought to an eighth on either side of a quarter in
- * integers, where sine and cosine have small relative errors. */
+ * integers, where sums of few terms have small relative errors. */
 static int normal(wf_kb *b, int w0, int w1)
 {
     int radius = f32(b, WF_KOP_SQRT, f32(b, WF_KOP_MUL, minus_log(b, w0), number(b, 2)), -1);
@@ -83,10 +96,14 @@ static int normal(wf_kb *b, int w0, int w1)
     int quarter = two(b, WF_KOP_SHR, two(b, WF_KOP_ADD, turn, word(b, 1u << 21)), word(b, 22));
     int rest = two(b, WF_KOP_SUB, turn, two(b, WF_KOP_SHL, quarter, word(b, 22))); /* -2^21 .. 2^21 - 1 */
     int x = to_f32(b, wf_kb_op(b, WF_KOP_BITCAST, WF_KTY_I32, rest, -1, -1));
-    x = f32(b, WF_KOP_MUL, x, number(b, 3.7450702829239286e-07));               /* 2 pi / 2^24 */
+    x = f32(b, WF_KOP_MUL, x, number(b, 0x1p-24)); /* exact */
+    int z = f32(b, WF_KOP_MUL, x, x);
+    int sine = f32(b, WF_KOP_ADD, polynomial(b, z, sine_of_turns, (int)WF_COUNT(sine_of_turns)), number(b, 6.2831854820251465));
+    sine = f32(b, WF_KOP_MUL, sine, x);
+    int cosine = polynomial(b, z, cosine_of_turns, (int)WF_COUNT(cosine_of_turns));
     int one = word(b, 1), two_ = word(b, 2), zero = word(b, 0);
     int odd = wf_kb_op(b, WF_KOP_EQ, WF_KTY_BOOL, two(b, WF_KOP_AND, quarter, one), one, -1);
-    int wave = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_F32, odd, f32(b, WF_KOP_COS, x, -1), f32(b, WF_KOP_SIN, x, -1));
+    int wave = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_F32, odd, cosine, sine);
     int up = wf_kb_op(b, WF_KOP_EQ, WF_KTY_BOOL, two(b, WF_KOP_AND, quarter, two_), zero, -1);
     wave = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_F32, up, wave, f32(b, WF_KOP_NEG, wave, -1));
     return f32(b, WF_KOP_MUL, radius, wave);
