@@ -310,12 +310,20 @@ class Case:
 class Worst:
     """Cases and largest errors, by operation and dtype."""
     table = {}
+    fallback = set()  # "operation dtype" that ran a kernel on the CPU for the device
+    before = 0
+
+    @classmethod
+    def begin(cls):
+        cls.before = wf.device().stats()["fallbacks"]
 
     @classmethod
     def add(cls, case, dtype, ulps):
         row = cls.table.setdefault((case.spec.name, dtype), [0, 0.0])
         row[0] += 1
         row[1] = max(row[1], ulps)
+        if wf.device().stats()["fallbacks"] > cls.before:
+            cls.fallback.add(f"{case.spec.name} {dtype}")
 
 
 def functions(spec, arguments, keywords):
@@ -427,6 +435,7 @@ def run(case):
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         want = None if spec.compare and not spec.function else spec.function(*arguments, **keywords)
+    Worst.begin()
     got_args, got_keywords = case.map(Operand.tensor)
     got = getattr(wf._weft.ops, spec.name)(*got_args, **got_keywords)
     with np.errstate(all="ignore"), warnings.catch_warnings():
