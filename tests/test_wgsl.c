@@ -91,7 +91,7 @@ static void every_operation_has_text(void **state)
                     wf_free(text);
                     made++;
                 }
-        if (made == 0)
+        if (made == 0 && op != WF_KOP_LIBM) /* f64 alone */
             fail_msg("%s: no type is accepted", wf_kop_name[op]);
     }
 }

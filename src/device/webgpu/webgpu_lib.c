@@ -75,7 +75,8 @@ static weft_status load_usual(wf_wgpu_lib *lib)
 {
     Dl_info here;
     char path[1024];
-    static const char *const beside[] = {"weft/libwgpu_native.so", "../wgpu/libwgpu_native-release.so"};
+    static const char *const beside[] = {"weft/libwgpu_native.so", "../wgpu/libwgpu_native-release.so",
+                                         "../../../wgpu/libwgpu_native-release.so" /* the Python package of a build folder */};
     for (size_t i = 0; i < WF_COUNT(beside) && dladdr((const void *)(uintptr_t)&load_named, &here) && here.dli_fname; i++) {
         const char *slash = strrchr(here.dli_fname, '/');
         int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
