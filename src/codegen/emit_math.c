@@ -64,7 +64,9 @@ static int floor_divide_integers(wf_kb *b, wf_kty t, int x, int y)
 static int floor_divide_floats(wf_kb *b, wf_kty t, int x, int y)
 {
     int zero = wf_kb_const(b, t, 0.0), one_ = wf_kb_const(b, t, 1.0), m = two(b, WF_KOP_MOD, t, x, y);
-    int q = two(b, WF_KOP_DIV, t, two(b, WF_KOP_SUB, t, x, m), y), direct = two(b, WF_KOP_DIV, t, x, y);
+    /* x itself where nothing remains: a GPU's x - 0 is 0 for a subnormal x. */
+    int whole = pick(b, t, two(b, WF_KOP_EQ, WF_KTY_BOOL, m, zero), x, two(b, WF_KOP_SUB, t, x, m));
+    int q = two(b, WF_KOP_DIV, t, whole, y), direct = two(b, WF_KOP_DIV, t, x, y);
     q = pick(b, t, must_move(b, t, m, y), two(b, WF_KOP_SUB, t, q, one_), q);
     int f = one(b, WF_KOP_FLOOR, t, q);
     int above = two(b, WF_KOP_GT, WF_KTY_BOOL, two(b, WF_KOP_SUB, t, q, f), wf_kb_const(b, t, 0.5));

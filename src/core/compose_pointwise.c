@@ -109,7 +109,8 @@ FLOAT_ONE(deg2rad, weft_mul(v, NUM(0.017453292519943295)))
 /* Whole turns are taken off exactly, before pi rounds. */
 static weft_tensor *sinc(const wf_pointwise *p, weft_tensor *v)
 {
-    weft_tensor *pi = wf_pointwise_const(p, 3.141592653589793), *zero = weft_eq(v, wf_pointwise_const(p, 0));
+    /* 1 to the last bit below 1e-18, and a GPU takes subnormals for 0. */
+    weft_tensor *pi = wf_pointwise_const(p, 3.141592653589793), *zero = weft_lt(weft_abs(v), wf_pointwise_const(p, 1e-18));
     weft_tensor *sine = weft_sin(weft_mul(weft_fmod(v, wf_pointwise_const(p, 2)), pi));
     return weft_where(zero, wf_pointwise_const(p, 1), weft_div(sine, weft_mul(v, pi)));
 }
