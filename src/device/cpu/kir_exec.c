@@ -111,34 +111,12 @@ static void walk_inner(kx_ctx *c, int stage, int64_t first, int64_t end)
     reset_inner(c);
 }
 
-static void run_outer_tile(kx_ctx *c)
+/* The stages of the outer tile at c->coord: `row` of `rows` that are like it and keep their lists, 0 of 0 for a tile of its
+ * own. False: its lists cannot be kept. */
+static bool run_stages(kx_ctx *c, int64_t row, int64_t rows)
 {
     const kx_run *x = c->x;
-    c->kept = true;
-    if (x->walk_cols) {
-        int64_t at = c->coord[x->q];
-        run_along(c, 0, x->q, x->tile_cols, WF_MIN(at + x->walk_cols, x->extent[x->q]), 0);
-        c->coord[x->q] = at;
-        return;
-    }
-    for (int s = 0; s < x->k->n_stages; s++) {
-        uint8_t kind = x->k->stages[s].kind;
-        wf_kx_steps(c, s, 1);
-        if (kind == WF_KSTAGE_OUTER)
-            continue;
-        if (kind == WF_KSTAGE_REDUCE)
-            wf_kx_acc_start(c, s);
-        walk_inner(c, s, 0, x->inner.total);
-        if (kind == WF_KSTAGE_REDUCE)
-            wf_kx_acc_finish(c, s);
-    }
-}
-
-/* The stages of a row at c->coord: `row` of `rows` that are like it. False: its lists cannot be kept. */
-static bool run_row(kx_ctx *c, int64_t row, int64_t rows)
-{
-    const kx_run *x = c->x;
-    bool lists = true;
+    bool lists = rows > 0;
     c->kept = true;
     for (int s = 0; s < x->k->n_stages; s++) {
         uint8_t kind = x->k->stages[s].kind;
@@ -159,6 +137,19 @@ static bool run_row(kx_ctx *c, int64_t row, int64_t rows)
     return lists;
 }
 
+static void run_outer_tile(kx_ctx *c)
+{
+    const kx_run *x = c->x;
+    if (x->walk_cols) {
+        c->kept = true;
+        int64_t at = c->coord[x->q];
+        run_along(c, 0, x->q, x->tile_cols, WF_MIN(at + x->walk_cols, x->extent[x->q]), 0);
+        c->coord[x->q] = at;
+        return;
+    }
+    run_stages(c, 0, 0);
+}
+
 /* Outer tiles at c->coord and behind it along the last outer axis, at most `most`; returns how many. */
 static int64_t run_rows(kx_ctx *c, int64_t most)
 {
@@ -168,7 +159,7 @@ static int64_t run_rows(kx_ctx *c, int64_t most)
     int64_t rows = WF_MIN(most, (x->extent[axis] - c->coord[axis] + step - 1) / step);
     for (int64_t r = 0; r < rows; r++) {
         wf_kx_dims(c);
-        bool again = run_row(c, r, rows) && (r > 0 || wf_kx_rows_replay(c));
+        bool again = run_stages(c, r, rows) && (r > 0 || wf_kx_rows_replay(c));
         advance(c, &x->outer);
         if (!again)
             return r + 1;
