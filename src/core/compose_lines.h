@@ -7,6 +7,7 @@
 
 #include "build.h"
 #include "composite.h"
+#include "pointwise.h"
 
 static inline weft_dtype wf_dtype_of(const weft_tensor *t) { return weft_tensor_dtype(t); }
 static inline bool wf_is_float(const weft_tensor *t) { return weft_tensor_dtype(t) <= WEFT_DTYPE_F64; }
@@ -17,11 +18,6 @@ static inline bool wf_is_half(const weft_tensor *t)
 /* 16-bit floats in f32: what is folded is rounded once, at the end. */
 static inline weft_tensor *wf_wide(weft_tensor *x) { return wf_is_half(x) ? weft_cast(x, WEFT_DTYPE_F32) : x; }
 static inline weft_tensor *wf_float(weft_tensor *x) { return wf_is_float(x) ? wf_wide(x) : weft_cast(x, WEFT_DTYPE_F32); }
-/* A rank-0 constant of the dtype of x. */
-static inline weft_tensor *wf_number(weft_tensor *x, double value)
-{
-    return weft_full(weft_tensor_ctx(x), weft_tensor_dtype(x), 0, NULL, value);
-}
 static inline weft_tensor *wf_index_number(weft_tensor *x, int64_t value)
 {
     return weft_full(weft_tensor_ctx(x), WEFT_DTYPE_I32, 0, NULL, (double)value);

@@ -32,9 +32,6 @@ static inline bool wf_same_extents(const weft_tensor *a, const weft_tensor *b)
     return wf_same_shape(&a->view, &b->view);
 }
 
-/* log(1 + x) for x above -1, accurate where x is small: the rounding of 1 + x cancels. Source: Kahan, in
- * Goldberg 1991, "What every computer scientist should know about floating-point arithmetic", theorem 4. */
-weft_tensor *wf_log1p(weft_tensor *x);
 /* log(1 + exp(x)) without overflow. */
 weft_tensor *wf_softplus(weft_tensor *x);
 /* The p-norm of x along an axis, p 0 .. inf. */

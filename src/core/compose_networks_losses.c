@@ -2,23 +2,13 @@
 #include <math.h>
 
 #include "compose_networks.h"
+#include "weft/ops_pointwise.h"
 
 /* ---- shared ---- */
 
-weft_tensor *wf_log1p(weft_tensor *x)
-{
-    weft_tensor *u = wf_plus(x, 1), *one = wf_number(x, 1);
-    weft_tensor *whole = weft_ne(u, one), *off = weft_sub(u, one);
-    weft_tensor *ratio = weft_div(x, weft_where(whole, off, one));
-    /* At infinity the ratio is inf / inf, and log(u) is right as it is. */
-    weft_tensor *finite = weft_lt(x, wf_number(x, INFINITY));
-    weft_tensor *accurate = weft_where(finite, weft_mul(weft_log(u), ratio), weft_log(u));
-    return weft_where(whole, accurate, x);
-}
-
 weft_tensor *wf_softplus(weft_tensor *x)
 {
-    return weft_add(weft_relu(x), wf_log1p(weft_exp(weft_neg(weft_abs(x)))));
+    return weft_add(weft_relu(x), weft_log1p(weft_exp(weft_neg(weft_abs(x)))));
 }
 
 weft_tensor *wf_p_norm(weft_tensor *x, double p, int axis, bool keepdim)
@@ -160,7 +150,7 @@ weft_tensor *weft_binary_cross_entropy(weft_tensor *input, weft_tensor *target, 
     if (!begin(&c, "binary_cross_entropy", reduction, true, 3, t, 2, &dtype))
         return c.failed;
     weft_tensor *p = t[0], *y = t[1], *low = wf_number(p, -100); /* so that no log is -inf */
-    weft_tensor *yes = weft_maximum(weft_log(p), low), *no = weft_maximum(wf_log1p(weft_neg(p)), low);
+    weft_tensor *yes = weft_maximum(weft_log(p), low), *no = weft_maximum(weft_log1p(weft_neg(p)), low);
     /* (y - 1) no - y yes */
     weft_tensor *loss = weft_sub(weft_mul(wf_plus(y, -1), no), weft_mul(y, yes));
     return end(&c, t[2] ? weft_mul(loss, t[2]) : loss, reduction, dtype);

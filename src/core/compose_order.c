@@ -82,9 +82,9 @@ weft_tensor *weft_nanmedian_along(weft_tensor *x, int axis, bool keepdim, weft_t
     if (!begin(&c, "nanmedian", &line, &axis))
         return refuse(c.failed, indices);
     weft_tensor *n = weft_sum(weft_eq(line, line), &axis, 1, true); /* NaN comes last in the order */
-    weft_tensor *middle = weft_cast(weft_floor(weft_mul(weft_cast(weft_sub(n, wf_number(n, 1)), WEFT_DTYPE_F32),
+    weft_tensor *middle = weft_cast(weft_floor(weft_mul(weft_cast(weft_sub(n, wf_const_like(n, 1)), WEFT_DTYPE_F32),
                                                         weft_full(c.ctx, WEFT_DTYPE_F32, 0, NULL, 0.5))), WEFT_DTYPE_I32);
-    middle = weft_maximum(middle, wf_number(middle, 0));
+    middle = weft_maximum(middle, wf_const_like(middle, 0));
     return finish(&c, x, line, axis, weft_gather(wf_order(line, axis, false), axis, middle), keepdim, indices);
 }
 
@@ -106,9 +106,9 @@ static weft_tensor *between(weft_tensor *x, int axis, weft_tensor *q)
 {
     int64_t last = weft_tensor_dim(x, axis) - 1;
     weft_tensor *sorted = weft_gather(x, axis, wf_order(x, axis, false));
-    weft_tensor *at = weft_mul(weft_minimum(weft_maximum(q, wf_number(q, 0)), wf_number(q, 1)), wf_number(q, (double)last));
+    weft_tensor *at = weft_mul(weft_minimum(weft_maximum(q, wf_const_like(q, 0)), wf_const_like(q, 1)), wf_const_like(q, (double)last));
     weft_tensor *below = weft_floor(at), *part = weft_sub(at, below), *low = weft_cast(below, WEFT_DTYPE_I32);
-    weft_tensor *high = weft_minimum(weft_add(low, wf_number(low, 1)), wf_number(low, (double)last));
+    weft_tensor *high = weft_minimum(weft_add(low, wf_const_like(low, 1)), wf_const_like(low, (double)last));
     int64_t shape[WEFT_MAX_RANK];
     for (int d = 0; d < weft_tensor_rank(x); d++)
         shape[d] = d == axis ? -1 : 1;

@@ -5,6 +5,7 @@
  */
 #include "build.h"
 #include "composite.h"
+#include "weft/ops_pointwise.h"
 #include "weft/ops_quantised.h"
 
 typedef struct format_info {
@@ -38,20 +39,11 @@ static const format_info *info_of(weft_row_format format)
 
 static weft_tensor *f32(weft_tensor *like, double v) { return weft_full(weft_tensor_ctx(like), WEFT_DTYPE_F32, 0, NULL, v); }
 
-/* To the nearest integer, ties to even; |x| small. */
-static weft_tensor *round_even(weft_tensor *x)
-{
-    weft_tensor *up = weft_floor(weft_add(x, f32(x, 0.5)));
-    weft_tensor *tie = weft_eq(weft_sub(up, x), f32(x, 0.5));
-    weft_tensor *odd = weft_ne(weft_mul(weft_floor(weft_mul(up, f32(x, 0.5))), f32(x, 2)), up);
-    return weft_where(weft_mul(tie, odd), weft_sub(up, f32(x, 1)), up);
-}
-
 /* round(x / scale) within +-levels, as f32; 0 where the scale is 0. */
 static weft_tensor *to_levels(weft_tensor *x, weft_tensor *scale, int levels)
 {
     weft_tensor *safe = weft_where(weft_eq(scale, f32(x, 0)), f32(x, 1), scale);
-    weft_tensor *q = round_even(weft_div(x, safe));
+    weft_tensor *q = weft_round(weft_div(x, safe), 0);
     return weft_maximum(weft_minimum(q, f32(x, levels)), f32(x, -levels));
 }
 

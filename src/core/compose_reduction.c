@@ -63,7 +63,7 @@ static weft_tensor *variance(weft_tensor *x, const wf_axes *axes, double correct
     *mean = weft_mean(wide, axes->axis, axes->n, true);
     weft_tensor *d = weft_sub(wide, *mean);
     weft_tensor *sum = weft_sum(weft_mul(d, d), axes->axis, axes->n, true);
-    return weft_div(sum, wf_number(wide, fmax((double)axes->count - correction, 0)));
+    return weft_div(sum, wf_const_like(wide, fmax((double)axes->count - correction, 0)));
 }
 
 static weft_tensor *spread(const char *who, weft_tensor *x, const int *axes, int n_axes, double correction, bool keepdim, bool root,
@@ -112,7 +112,7 @@ weft_tensor *weft_aminmax(weft_tensor *x, const int *axes, int n_axes, bool keep
 /* i32: how many elements are (not) 0. */
 static weft_tensor *count(weft_tensor *x, const wf_axes *axes, bool zeros, bool keepdim)
 {
-    weft_tensor *zero = wf_number(x, 0);
+    weft_tensor *zero = wf_const_like(x, 0);
     return weft_sum(zeros ? weft_eq(x, zero) : weft_ne(x, zero), axes->axis, axes->n, keepdim);
 }
 
@@ -123,7 +123,7 @@ weft_tensor *weft_any(weft_tensor *x, const int *axes, int n_axes, bool keepdim)
     if (!begin(&c, "any", x, axes, n_axes, false, &over))
         return c.failed;
     weft_tensor *n = count(x, &over, false, keepdim);
-    return wf_composite_end(&c, weft_ne(n, wf_number(n, 0)));
+    return wf_composite_end(&c, weft_ne(n, wf_const_like(n, 0)));
 }
 
 weft_tensor *weft_all(weft_tensor *x, const int *axes, int n_axes, bool keepdim)
@@ -133,7 +133,7 @@ weft_tensor *weft_all(weft_tensor *x, const int *axes, int n_axes, bool keepdim)
     if (!begin(&c, "all", x, axes, n_axes, false, &over))
         return c.failed;
     weft_tensor *n = count(x, &over, true, keepdim);
-    return wf_composite_end(&c, weft_eq(n, wf_number(n, 0)));
+    return wf_composite_end(&c, weft_eq(n, wf_const_like(n, 0)));
 }
 
 weft_tensor *weft_count_nonzero(weft_tensor *x, const int *axes, int n_axes, bool keepdim)
@@ -157,9 +157,9 @@ weft_tensor *weft_logsumexp(weft_tensor *x, const int *axes, int n_axes, bool ke
     weft_dtype result = wf_is_float(x) ? wf_dtype_of(x) : WEFT_DTYPE_F32;
     if (over.count == 0)
         return wf_composite_end(&c, weft_cast(weft_log(weft_sum(wide, over.axis, over.n, keepdim)), result));
-    weft_tensor *top = weft_max(wide, over.axis, over.n, true), *zero = wf_number(wide, 0);
+    weft_tensor *top = weft_max(wide, over.axis, over.n, true), *zero = wf_const_like(wide, 0);
     /* An infinite maximum is not subtracted: inf - inf is NaN. */
-    top = weft_where(weft_lt(weft_abs(top), wf_number(wide, INFINITY)), top, zero);
+    top = weft_where(weft_lt(weft_abs(top), wf_const_like(wide, INFINITY)), top, zero);
     weft_tensor *sum = weft_sum(weft_exp(weft_sub(wide, top)), over.axis, over.n, true);
     return wf_composite_end(&c, weft_cast(keep_axes(weft_add(weft_log(sum), top), &over, keepdim), result));
 }
@@ -177,8 +177,8 @@ static weft_tensor *norm(weft_tensor *x, double p, const int *axes, int n_axes, 
     if (p == 1)
         return weft_sum(size, axes, n_axes, keepdim);
     if (p == 0)
-        return weft_sum(weft_cast(weft_ne(x, wf_number(x, 0)), wf_dtype_of(x)), axes, n_axes, keepdim);
-    return weft_pow(weft_sum(weft_pow(size, wf_number(x, p)), axes, n_axes, keepdim), wf_number(x, 1 / p));
+        return weft_sum(weft_cast(weft_ne(x, wf_const_like(x, 0)), wf_dtype_of(x)), axes, n_axes, keepdim);
+    return weft_pow(weft_sum(weft_pow(size, wf_const_like(x, p)), axes, n_axes, keepdim), wf_const_like(x, 1 / p));
 }
 
 weft_tensor *weft_norm(weft_tensor *x, double p, const int *axes, int n_axes, bool keepdim)
@@ -209,7 +209,7 @@ weft_tensor *weft_normalize(weft_tensor *x, double p, int axis, double eps)
     if (!begin(&c, "normalize", x, &axis, 1, true, &over))
         return c.failed;
     weft_tensor *wide = wf_wide(x), *size = norm(wide, p, &axis, 1, true);
-    return wf_composite_end(&c, weft_cast(weft_div(wide, weft_maximum(size, wf_number(size, eps))), wf_dtype_of(x)));
+    return wf_composite_end(&c, weft_cast(weft_div(wide, weft_maximum(size, wf_const_like(size, eps))), wf_dtype_of(x)));
 }
 
 weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int axis, double eps)
@@ -234,7 +234,7 @@ weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int axis, do
     b = weft_expand(wf_wide(b), both.rank, both.shape);
     weft_tensor *dot = weft_sum(weft_mul(a, b), &axis, 1, false);
     weft_tensor *na = norm(a, 2, &axis, 1, false), *nb = norm(b, 2, &axis, 1, false);
-    weft_tensor *sizes = weft_mul(weft_maximum(na, wf_number(na, eps)), weft_maximum(nb, wf_number(nb, eps)));
+    weft_tensor *sizes = weft_mul(weft_maximum(na, wf_const_like(na, eps)), weft_maximum(nb, wf_const_like(nb, eps)));
     return wf_composite_end(&c, weft_cast(weft_div(dot, sizes), result));
 }
 
@@ -246,7 +246,7 @@ weft_tensor *weft_nansum(weft_tensor *x, const int *axes, int n_axes, bool keepd
     wf_axes over;
     if (!begin(&c, "nansum", x, axes, n_axes, false, &over))
         return c.failed;
-    weft_tensor *there = wf_is_float(x) ? weft_where(wf_isnan(x), wf_number(x, 0), x) : x;
+    weft_tensor *there = wf_is_float(x) ? weft_where(wf_isnan(x), wf_const_like(x, 0), x) : x;
     return wf_composite_end(&c, weft_sum(there, axes, n_axes, keepdim));
 }
 
@@ -256,7 +256,7 @@ weft_tensor *weft_nanmean(weft_tensor *x, const int *axes, int n_axes, bool keep
     wf_axes over;
     if (!begin(&c, "nanmean", x, axes, n_axes, true, &over))
         return c.failed;
-    weft_tensor *wide = wf_wide(x), *sum = weft_sum(weft_where(wf_isnan(wide), wf_number(wide, 0), wide), axes, n_axes, keepdim);
+    weft_tensor *wide = wf_wide(x), *sum = weft_sum(weft_where(wf_isnan(wide), wf_const_like(wide, 0), wide), axes, n_axes, keepdim);
     weft_tensor *n = weft_sum(weft_eq(wide, wide), axes, n_axes, keepdim);
     return wf_composite_end(&c, weft_cast(weft_div(sum, weft_cast(n, wf_dtype_of(wide))), wf_dtype_of(x)));
 }

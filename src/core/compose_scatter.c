@@ -93,7 +93,7 @@ static weft_tensor *without_self(weft_tensor *x, int axis, weft_tensor *index, d
     weft_ctx *ctx = weft_tensor_ctx(x);
     weft_tensor *none = weft_zeros(ctx, WEFT_DTYPE_BOOL, weft_tensor_rank(x), weft_tensor_shape(x));
     weft_tensor *all = weft_full(ctx, WEFT_DTYPE_BOOL, weft_tensor_rank(index), weft_tensor_shape(index), 1);
-    return weft_where(wf_scatter(none, axis, index, all, WF_SCATTER_SET), wf_number(x, start), x);
+    return weft_where(wf_scatter(none, axis, index, all, WF_SCATTER_SET), wf_const_like(x, start), x);
 }
 
 static weft_tensor *mean(weft_tensor *x, int axis, weft_tensor *index, weft_tensor *src, bool include_self)
@@ -184,7 +184,7 @@ static weft_tensor *slices(const char *who, weft_tensor *x, int axis, weft_tenso
     if (st != WEFT_OK)
         return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
     if (alpha != 1)
-        src = weft_mul(weft_cast(src, wf_dtype_of(x)), wf_number(x, alpha));
+        src = weft_mul(weft_cast(src, wf_dtype_of(x)), wf_const_like(x, alpha));
     return finish(&c, x, combine(line, axis, index, src, kind));
 }
 

@@ -165,7 +165,7 @@ weft_tensor *weft_isin(weft_tensor *x, weft_tensor *test, bool invert)
         weft_tensor *sorted = weft_gather(flat, 0, wf_order(flat, 0, false)), *at = search(sorted, x, false);
         found = weft_eq(weft_index_select(sorted, 0, weft_minimum(at, wf_index_number(x, n - 1))), x);
     }
-    return wf_composite_end(&c, invert ? weft_eq(found, wf_number(found, 0)) : found);
+    return wf_composite_end(&c, invert ? weft_eq(found, wf_const_like(found, 0)) : found);
 }
 
 weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double min, double max)
@@ -178,17 +178,17 @@ weft_tensor *weft_histc(weft_tensor *x, int64_t bins, double min, double max)
         return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
     if (bins < 1 || bins > INT32_MAX - 1 || !(min <= max))
         return wf_composite_fail(&c, WEFT_E_VALUE, "%lld bins from %g to %g", (long long)bins, min, max);
-    weft_tensor *v = weft_reshape(wf_wide(x), 1, (int64_t[]){-1}), *low = wf_number(v, min), *high = wf_number(v, max);
+    weft_tensor *v = weft_reshape(wf_wide(x), 1, (int64_t[]){-1}), *low = wf_const_like(v, min), *high = wf_const_like(v, max);
     if (min == max && weft_tensor_numel(x) > 0) {
         low = weft_min(v, NULL, 0, false);
         high = weft_max(v, NULL, 0, false);
     }
     if (min == max) { /* of equal ends the middle of 2 */
-        weft_tensor *same = weft_eq(low, high), *one = wf_number(v, 1), *l = low;
+        weft_tensor *same = weft_eq(low, high), *one = wf_const_like(v, 1), *l = low;
         low = weft_where(same, weft_sub(low, one), low);
         high = weft_where(same, weft_add(l, one), high);
     }
-    weft_tensor *part = weft_mul(weft_div(weft_sub(v, low), weft_sub(high, low)), wf_number(v, (double)bins));
+    weft_tensor *part = weft_mul(weft_div(weft_sub(v, low), weft_sub(high, low)), wf_const_like(v, (double)bins));
     weft_tensor *bin = weft_minimum(weft_cast(part, WEFT_DTYPE_I32), wf_index_number(v, bins - 1));
     bin = weft_where(weft_mul(weft_ge(v, low), weft_le(v, high)), bin, wf_index_number(v, bins));
     int64_t room = bins + 1;

@@ -84,7 +84,7 @@ weft_tensor *weft_nonzero_static(weft_tensor *x, int64_t size, int64_t fill_valu
         st = check_size(c.who, x);
     if (st != WEFT_OK)
         return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
-    return wf_composite_end(&c, coordinates(x, weft_ne(flatten(x), wf_number(x, 0)), size, true, fill_value));
+    return wf_composite_end(&c, coordinates(x, weft_ne(flatten(x), wf_const_like(x, 0)), size, true, fill_value));
 }
 
 weft_tensor *weft_nonzero(weft_tensor *x)
@@ -96,7 +96,7 @@ weft_tensor *weft_nonzero(weft_tensor *x)
     weft_status st = wf_require_plain(c.who, x);
     if (st == WEFT_OK)
         st = check_size(c.who, x);
-    weft_tensor *flags = st == WEFT_OK ? weft_ne(flatten(x), wf_number(x, 0)) : NULL;
+    weft_tensor *flags = st == WEFT_OK ? weft_ne(flatten(x), wf_const_like(x, 0)) : NULL;
     if (st == WEFT_OK)
         st = count_now(flags, &n);
     return wf_composite_end(&c, st == WEFT_OK ? coordinates(x, flags, n, false, 0) : wf_tensor_error_last(c.ctx, st));
