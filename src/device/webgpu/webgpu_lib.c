@@ -77,7 +77,8 @@ static weft_status load_usual(wf_wgpu_lib *lib)
     char path[1024];
     static const char *const beside[] = {"weft/libwgpu_native.so", "../wgpu/libwgpu_native-release.so",
                                          "../../../wgpu/libwgpu_native-release.so" /* the Python package of a build folder */};
-    for (size_t i = 0; i < WF_COUNT(beside) && dladdr((const void *)(uintptr_t)&load_named, &here) && here.dli_fname; i++) {
+    bool known = dladdr((const void *)(uintptr_t)&load_named, &here) && here.dli_fname;
+    for (size_t i = 0; known && i < WF_COUNT(beside); i++) {
         const char *slash = strrchr(here.dli_fname, '/');
         int folder = slash ? (int)(slash - here.dli_fname) + 1 : 0;
         if (snprintf(path, sizeof path, "%.*s%s%s", folder, here.dli_fname, folder ? "" : "./", beside[i]) < (int)sizeof path && access(path, R_OK) == 0)
