@@ -5,34 +5,8 @@
 #include <stdio.h>
 
 #include "base.h"
-#include "device_context.h"
+#include "scope_fixture.h"
 #include "weft/ops_convolution.h"
-
-static weft_ctx *ctx;
-static weft_scope *scope;
-static int open_ctx(void **state)
-{
-    (void)state;
-    return (ctx = open_test_ctx()) ? 0 : -1;
-}
-static int close_ctx(void **state)
-{
-    (void)state;
-    weft_ctx_close(ctx);
-    return 0;
-}
-static int begin(void **state)
-{
-    (void)state;
-    scope = weft_scope_begin(ctx);
-    return scope ? 0 : -1;
-}
-static int end(void **state)
-{
-    (void)state;
-    weft_scope_end(scope);
-    return 0;
-}
 
 static weft_tensor *tensor(int rank, const int64_t *shape, const float *v)
 {

@@ -3,20 +3,7 @@
  */
 #include <string.h>
 
-#include "device_context.h"
-
-static weft_ctx *ctx;
-static int open_ctx(void **state)
-{
-    (void)state;
-    return (ctx = open_test_ctx()) ? 0 : -1;
-}
-static int close_ctx(void **state)
-{
-    (void)state;
-    weft_ctx_close(ctx);
-    return 0;
-}
+#include "device_fixture.h"
 
 static weft_tensor *vec(float a, float b, float c)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base.h"
-#include "device_context.h"
+#include "device_fixture.h"
 
 typedef struct network_tensor {
     bool absent;
@@ -27,19 +27,6 @@ typedef struct network_case {
 } network_case;
 
 #include "networks_cases.h"
-
-static weft_ctx *ctx;
-static int open_ctx(void **state)
-{
-    (void)state;
-    return (ctx = open_test_ctx()) ? 0 : -1;
-}
-static int close_ctx(void **state)
-{
-    (void)state;
-    weft_ctx_close(ctx);
-    return 0;
-}
 
 static int64_t count(const network_tensor *t)
 {

@@ -6,21 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device_context.h"
+#include "device_fixture.h"
 #include "weft/ops_quantised.h"
-
-static weft_ctx *ctx;
-static int open_ctx(void **state)
-{
-    (void)state;
-    return (ctx = open_test_ctx()) ? 0 : -1;
-}
-static int close_ctx(void **state)
-{
-    (void)state;
-    weft_ctx_close(ctx);
-    return 0;
-}
 
 enum { ROWS = 5, MAX_K = 4096 };
 static const int64_t lengths[] = {1, 15, 16, 17, 4096};

@@ -5,21 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device_context.h"
+#include "device_fixture.h"
 #include "node.h"
-
-static weft_ctx *ctx;
-static int open_ctx(void **state)
-{
-    (void)state;
-    return (ctx = open_test_ctx()) ? 0 : -1;
-}
-static int close_ctx(void **state)
-{
-    (void)state;
-    weft_ctx_close(ctx);
-    return 0;
-}
 
 /* 0, 1, .. as a leaf, so that nothing is folded into a constant. */
 static weft_tensor *iota(int64_t n)
