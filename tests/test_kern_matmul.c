@@ -309,6 +309,37 @@ static weft_status dispatched(wf_device *d, const wf_program_desc *desc, uint32_
     return d->vt->wait(d, fence, -1);
 }
 
+/* Small integers are exact, so every order of sums gives the same bits: what is tested is that no row, column or k is lost. */
+static void microkernels_add_every_k_to_what_was_there(void **state)
+{
+    (void)state;
+    static float a[100 * WF_KERN_MAX_MR], b[100 * WF_KERN_MAX_NR], from[WF_KERN_MAX_MR * 40], to[WF_KERN_MAX_MR * 48];
+    for (size_t i = 0; i < WF_COUNT(a); i++)
+        a[i] = (float)pick(9) - 4;
+    for (size_t i = 0; i < WF_COUNT(b); i++)
+        b[i] = (float)pick(9) - 4;
+    for (size_t i = 0; i < WF_COUNT(from); i++)
+        from[i] = (float)pick(100);
+    for (int n = 0; wf_kern_isa_name(n); n++) {
+        const wf_kern_isa *isa = wf_kern_isa_find(wf_kern_isa_name(n));
+        for (int kc = 0; isa && kc <= 100; kc += kc < 10 ? 1 : 45)
+            for (int what = 0; what < 3; what++) { /* nothing before; elsewhere; in place */
+                for (size_t i = 0; i < WF_COUNT(to); i++)
+                    to[i] = 1000 + (float)i;
+                isa->micro(kc, a, b, what == 0 ? NULL : what == 1 ? from : to, what == 1 ? 40 : 48, to, 48);
+                for (int i = 0; i < WF_KERN_MAX_MR; i++)
+                    for (int j = 0; j < 48; j++) {
+                        const float before = 1000 + (float)(i * 48 + j);
+                        float want = what == 0 ? 0 : what == 1 ? from[i * 40 + (j < 40 ? j : 0)] : before;
+                        for (int k = 0; k < kc && i < isa->mr && j < isa->nr; k++)
+                            want += a[k * isa->mr + i] * b[k * isa->nr + j];
+                        if (to[i * 48 + j] != (i < isa->mr && j < isa->nr ? want : before))
+                            fail_msg("%s, kc %d, form %d: element %d, %d", isa->name, kc, what, i, j);
+                    }
+            }
+    }
+}
+
 static void a_dispatch_with_too_few_words_or_bindings_is_refused(void **state)
 {
     (void)state;
@@ -358,6 +389,7 @@ int main(void)
         cmocka_unit_test(nan_and_infinity_pass_on),
         cmocka_unit_test(an_operand_outside_its_binding_is_refused),
         cmocka_unit_test(each_instruction_set_agrees_with_plain),
+        cmocka_unit_test(microkernels_add_every_k_to_what_was_there),
         cmocka_unit_test(a_dispatch_with_too_few_words_or_bindings_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -22,8 +22,8 @@ typedef struct wf_kern_isa {
     const char *name;
     int mr, nr; /* tile of the matrix microkernel */
     bool int8_products; /* integer products of many rows beat the f32 microkernel */
-    /* c [mr, nr] (+)= a^T b with a [kc, mr] and b [kc, nr] packed */
-    void (*micro)(int64_t kc, const float *a, const float *b, float *c, int64_t ldc, bool add);
+    /* to [mr, nr] = from + a^T b with a [kc, mr] and b [kc, nr] packed; from may be NULL (nothing) or to itself */
+    void (*micro)(int64_t kc, const float *a, const float *b, const float *from, int64_t ld_from, float *to, int64_t ld_to);
     /* packing of `count` rows or columns to strips of `width`, dst[i / width * width * n + k * width + i % width], zeros
      * from count on: rows i of src contiguous along k, `stride` apart.. */
     void (*weave)(const float *src, int64_t stride, int64_t count, int width, int64_t n, float *dst);

@@ -42,10 +42,11 @@ static int64_t block_depth(int64_t k)
  * strip i (a row or column) of block kb, kc deep, lies in a panel of n rows or columns. */
 static int64_t strip_at(int64_t n, int width, int64_t kb, int64_t kc, int64_t i) { return round_up(n, width) * kb + i * kc; }
 
+/* Panels of about `bytes`, cut evenly: a last one of few rows would read the whole other operand for them. */
 static int64_t panel_extent(int64_t n, int64_t k, int64_t step, size_t bytes)
 {
-    const int64_t fit = (int64_t)(bytes / 4) / k / step * step;
-    return WF_MIN(round_up(n, step), WF_MAX(fit, step));
+    const int64_t fit = WF_MAX((int64_t)(bytes / 4) / k, step), panels = WF_MAX((n + fit / 2) / fit, 1);
+    return round_up((n + panels - 1) / panels, step);
 }
 
 /* Depends on the shape alone, but for the number of worker buffers. */
@@ -97,14 +98,20 @@ typedef struct gemm_job {
     gemm_plan p;
     float *a, *b, *c;
     char *workers;
-    bool direct; /* tiles are summed in the f32 output itself */
+    bool plain;  /* the result is f32 as it is: finished sums go there at once */
     bool pack_a, pack_b;
     /* the panels that are being worked on */
     int64_t batch, m0, m, n0, n, k0, k;
 } gemm_job;
 
-/* rows x cols of c from packed strips, kc deep. */
-static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const float *b, int64_t rows, int64_t cols, float *c, int64_t ldc, bool add)
+/* Where sums are; p NULL: nowhere, zeros. */
+typedef struct sums {
+    float *p;
+    int64_t ld;
+} sums;
+
+/* rows x cols of `to` = from + product of packed strips, kc deep. */
+static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const float *b, int64_t rows, int64_t cols, sums from, sums to)
 {
     const int mr = isa->mr, nr = isa->nr;
     float edge[WF_KERN_MAX_MR * WF_KERN_MAX_NR];
@@ -115,27 +122,30 @@ static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const 
             for (int64_t x = 0; x < share && j + nr < cols; x += 16)
                 __builtin_prefetch(next + x, 0, 2);
             next += share;
-            float *cp = c + i * ldc + j;
+            const float *before = from.p ? from.p + i * from.ld + j : NULL;
+            float *after = to.p + i * to.ld + j;
             if (i + mr <= rows && j + nr <= cols) {
-                isa->micro(kc, ap, b, cp, ldc, add);
+                isa->micro(kc, ap, b, before, from.ld, after, to.ld);
                 continue;
             }
             const int64_t r = WF_MIN(mr, rows - i), s = WF_MIN(nr, cols - j);
-            isa->micro(kc, ap, b, edge, nr, false);
+            isa->micro(kc, ap, b, NULL, 0, edge, nr);
             for (int64_t y = 0; y < r; y++)
                 for (int64_t x = 0; x < s; x++)
-                    cp[y * ldc + x] = add ? cp[y * ldc + x] + edge[y * nr + x] : edge[y * nr + x];
+                    after[y * to.ld + x] = before ? before[y * from.ld + x] + edge[y * nr + x] : edge[y * nr + x];
         }
     }
 }
-/* One tile: rows [i0, i0 + rows) and columns [j0, j0 + cols) of panels of m rows, n columns, packed k deep. */
+/* One tile: rows [i0, i0 + rows) and columns [j0, j0 + cols) of panels of m rows, n columns, packed k deep, added to
+ * `from`. Sums between blocks of K are in `tile`, the last go to `to`, which may be the same. */
 static void run_tile(const wf_kern_isa *isa, const float *a, const float *b, int64_t m, int64_t n, int64_t k, int64_t i0, int64_t rows, int64_t j0,
-                     int64_t cols, float *c, int64_t ldc, bool add)
+                     int64_t cols, sums from, sums tile, sums to)
 {
     const int64_t depth = block_depth(k);
     for (int64_t kb = 0; kb < k; kb += depth) {
         const int64_t kc = WF_MIN(depth, k - kb);
-        run_block(isa, kc, a + strip_at(m, isa->mr, kb, kc, i0), b + strip_at(n, isa->nr, kb, kc, j0), rows, cols, c, ldc, add || kb > 0);
+        run_block(isa, kc, a + strip_at(m, isa->mr, kb, kc, i0), b + strip_at(n, isa->nr, kb, kc, j0), rows, cols, kb ? tile : from,
+                  kb + kc < k ? tile : to);
     }
 }
 
@@ -158,8 +168,11 @@ static void small_matrix(const gemm_job *t, int64_t batch, float *tile, bool *b_
     for (int64_t i = 0; i < g->m; i += MC)
         for (int64_t j = 0; j < g->n; j += NC) {
             const int64_t rows = WF_MIN(MC, g->m - i), cols = WF_MIN(NC, g->n - j);
-            run_tile(isa, a, b, g->m, g->n, g->k, i, rows, j, cols, tile, NC, false);
-            wf_kern_emit(t->d, tile, NC, batch * g->m + i, rows, j, cols);
+            const int64_t row = batch * g->m + i;
+            const sums own = {tile, NC}, out = {(float *)t->d->out + row * g->n + j, g->n};
+            run_tile(isa, a, b, g->m, g->n, g->k, i, rows, j, cols, (sums){NULL, 0}, own, t->plain ? out : own);
+            if (!t->plain)
+                wf_kern_emit(t->d, tile, NC, row, rows, j, cols);
         }
 }
 static void small_part(void *user, int64_t index, int64_t count, int worker)
@@ -212,18 +225,15 @@ static void tile_part(void *user, int64_t index, int64_t count, int worker)
     const int64_t i = index % tiles_m * MC, j = index / tiles_m * NC;
     const int64_t rows = WF_MIN(MC, t->m - i), cols = WF_MIN(NC, t->n - j);
     const int64_t row = t->batch * g->m + t->m0 + i, col = t->n0 + j;
-    float *c = worker_tile(t, worker);
-    int64_t ldc = NC;
-    if (t->direct) {
-        ldc = g->n;
-        c = (float *)t->d->out + row * ldc + col;
-    } else if (t->p.chunks > 1) {
-        ldc = t->p.ns;
-        c = t->c + i * ldc + j;
-    }
-    run_tile(t->isa, t->a, t->b, t->m, t->n, t->k, i, rows, j, cols, c, ldc, t->k0 > 0);
-    if (!t->direct && t->k0 + t->k == g->k)
-        wf_kern_emit(t->d, c, ldc, row, rows, col, cols);
+    /* Blocks of K are summed in a worker's buffer: rows of a power-of-two length would evict each other from the cache.
+     * Between chunks of K the sums wait in the result if it can hold them. */
+    const sums tile = {worker_tile(t, worker), NC}, out = {t->plain ? (float *)t->d->out + row * g->n + col : NULL, g->n};
+    const sums kept = t->p.chunks == 1 ? tile : t->plain ? out : (sums){t->c + i * t->p.ns + j, t->p.ns};
+    const bool last = t->k0 + t->k == g->k;
+    const sums to = t->plain ? out : kept;
+    run_tile(t->isa, t->a, t->b, t->m, t->n, t->k, i, rows, j, cols, t->k0 ? kept : (sums){NULL, 0}, tile, to);
+    if (last && !t->plain)
+        wf_kern_emit(t->d, to.p, to.ld, row, rows, col, cols);
 }
 
 /* ---- few rows ---- */
@@ -236,14 +246,16 @@ static void thin_part(void *user, int64_t index, int64_t count, int worker)
     if (wf_kern_cancelled(t->d->run))
         return;
     const int64_t j0 = index * t->p.cols, cols = WF_MIN(t->p.cols, g->n - j0), row = t->batch * g->m;
-    float *b = worker_tile(t, worker), *c = b + KC * THIN_N;
+    float *b = worker_tile(t, worker);
+    const sums c = {b + KC * THIN_N, THIN_N}, out = {t->plain ? (float *)t->d->out + row * g->n + j0 : NULL, g->n};
     const int64_t depth = block_depth(g->k);
     for (int64_t kb = 0; kb < g->k; kb += depth) {
         const int64_t kc = WF_MIN(depth, g->k - kb);
         g->pack_b(g->user_b, isa, t->batch, j0, cols, isa->nr, kb, kc, b);
-        run_block(isa, kc, t->a + strip_at(g->m, isa->mr, kb, kc, 0), b, g->m, cols, c, THIN_N, kb > 0);
+        run_block(isa, kc, t->a + strip_at(g->m, isa->mr, kb, kc, 0), b, g->m, cols, kb ? c : (sums){NULL, 0}, t->plain && kb + kc == g->k ? out : c);
     }
-    wf_kern_emit(t->d, c, THIN_N, row, g->m, j0, cols);
+    if (!t->plain)
+        wf_kern_emit(t->d, c.p, c.ld, row, g->m, j0, cols);
 }
 static void run_thin(gemm_job *t)
 {
@@ -308,9 +320,7 @@ weft_status wf_kern_gemm_run(const wf_kern_gemm *g, const wf_kern_dest *d)
     t.b = t.a + t.p.a_bytes / 4;
     t.c = t.b + t.p.b_bytes / 4;
     t.workers = (char *)(t.c + t.p.c_bytes / 4);
-    /* Between chunks the sums wait in the output if it can hold them. Else tiles are summed in a worker's buffer:
-     * rows of a power-of-two length would evict each other from the cache. */
-    t.direct = t.p.chunks > 1 && !d->epilogue && d->dtype == WEFT_DTYPE_F32;
+    t.plain = !d->epilogue && d->dtype == WEFT_DTYPE_F32;
     if (t.p.small) {
         wf_pool_run(run->pool, small_part, &t, (g->batch + t.p.group - 1) / t.p.group);
     } else if (t.p.thin) {

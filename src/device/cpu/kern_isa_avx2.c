@@ -30,6 +30,39 @@ TARGET static inline void store_i8(int8_t *p, __m256i v)
     _mm_storel_epi64((__m128i *)p, _mm_packs_epi16(h, h));
 }
 
+/* The loop of the matrix microkernel, 6 x 16, in assembly: compilers spill an accumulator and load a rows ahead, and the
+ * way through memory is then as long as the sums themselves (GCC 12, Zen 3: 0.88 of this from the first-level cache). Sums
+ * are those of micro_sum in kern_simd.h, bit for bit. */
+#define ISA_HAS_MICRO_SUM
+#define PAIR(x, y, r0, r1)                                                                                        \
+    "vbroadcastss " x "(%[a]), %[p]\n\tvbroadcastss " y "(%[a]), %[q]\n\t"                                        \
+    "vfmadd231ps %[u], %[p], %[c" #r0 "0]\n\tvfmadd231ps %[v], %[p], %[c" #r0 "1]\n\t"                            \
+    "vfmadd231ps %[u], %[q], %[c" #r1 "0]\n\tvfmadd231ps %[v], %[q], %[c" #r1 "1]\n\t"
+#define STEP(b0, b1, a0, a1, a2, a3, a4, a5) \
+    "vmovups " b0 "(%[b]), %[u]\n\tvmovups " b1 "(%[b]), %[v]\n\t" PAIR(a0, a1, 0, 1) PAIR(a2, a3, 2, 3) PAIR(a4, a5, 4, 5)
+#define ZERO(i) "vxorps %[c" #i "0], %[c" #i "0], %[c" #i "0]\n\tvxorps %[c" #i "1], %[c" #i "1], %[c" #i "1]\n\t"
+#define SUMS(i) [c##i##0] "=&x"(acc[i][0]), [c##i##1] "=&x"(acc[i][1])
+TARGET static inline __attribute__((always_inline)) void micro_sum(int64_t kc, const float *a, const float *b, __m256 acc[MR][NV])
+{
+    __m256 p, q, u, v;
+    int64_t fours = kc / 4, rest = kc % 4;
+    __asm__ volatile(ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5)
+                     "test %[fours], %[fours]\n\tjz 2f\n\t.p2align 5\n1:\n\t"
+                     "prefetcht0 768(%[a])\n\tprefetcht0 832(%[a])\n\t"
+                     STEP("0", "32", "0", "4", "8", "12", "16", "20")
+                     STEP("64", "96", "24", "28", "32", "36", "40", "44")
+                     STEP("128", "160", "48", "52", "56", "60", "64", "68")
+                     STEP("192", "224", "72", "76", "80", "84", "88", "92")
+                     "add $96, %[a]\n\tadd $256, %[b]\n\tdec %[fours]\n\tjnz 1b\n2:\n\t"
+                     "test %[rest], %[rest]\n\tjz 4f\n3:\n\t"
+                     STEP("0", "32", "0", "4", "8", "12", "16", "20")
+                     "add $24, %[a]\n\tadd $64, %[b]\n\tdec %[rest]\n\tjnz 3b\n4:\n"
+                     : SUMS(0), SUMS(1), SUMS(2), SUMS(3), SUMS(4), SUMS(5), [p] "=&x"(p), [q] "=&x"(q), [u] "=&x"(u), [v] "=&x"(v),
+                       [a] "+r"(a), [b] "+r"(b), [fours] "+r"(fours), [rest] "+r"(rest)
+                     :
+                     : "memory", "cc");
+}
+
 #include "kern_simd.h"
 
 #define IDOT_SUFFIX _avx2

@@ -128,7 +128,7 @@ static void key_block(const sdpa_job *j, const block_state *w, int64_t b, int64_
     wf_kern_pack(j->isa, j->v, j->v_dtype, v_at + k0 * j->v_str[2], j->v_str[3], j->v_str[2], j->d, nr, keys, w->v);
     for (int64_t i = 0; i < keys; i += nr)
         for (int64_t r = 0; r < rows; r += mr)
-            j->isa->micro(j->d, w->q + r * j->d, w->k + i * j->d, w->s + r * KB + i, KB, false);
+            j->isa->micro(j->d, w->q + r * j->d, w->k + i * j->d, NULL, 0, w->s + r * KB + i, KB);
     for (int64_t r = 0; r < rows; r++) {
         float *s = w->s + r * KB;
         mask_row(j, b, h, t0 + r, k0, keys, s);
@@ -146,7 +146,7 @@ static void key_block(const sdpa_job *j, const block_state *w, int64_t b, int64_
     }
     for (int64_t c = 0; c < j->d; c += nr)
         for (int64_t r = 0; r < rows; r += mr)
-            j->isa->micro(keys, w->p + r * keys, w->v + c * keys, w->o + r * j->dp + c, j->dp, true);
+            j->isa->micro(keys, w->p + r * keys, w->v + c * keys, w->o + r * j->dp + c, j->dp, w->o + r * j->dp + c, j->dp);
 }
 
 static void many_part(void *user, int64_t index, int64_t count, int worker)
