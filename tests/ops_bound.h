@@ -13,7 +13,7 @@
 
 typedef enum bound_name {
     BOUND_EPS, BOUND_N, BOUND_S, BOUND_X, BOUND_PAIR, BOUND_SUM_X, BOUND_MEAN_X, BOUND_SUM_AB, BOUND_SUM_XW, BOUND_MAX_X,
-    BOUND_STD, BOUND_MAX_V, BOUND_MAX_S, BOUND_NAMES
+    BOUND_STD, BOUND_MAX_V, BOUND_MAX_S, BOUND_TINY, BOUND_NAMES
 } bound_name;
 
 /* Longer names come before those they begin with. */
@@ -23,7 +23,7 @@ static const struct {
 } bound_texts[] = {
     {"sum|a||b|", BOUND_SUM_AB}, {"sum|x||w|", BOUND_SUM_XW}, {"sum|x|", BOUND_SUM_X}, {"mean|x|", BOUND_MEAN_X},
     {"max|x|", BOUND_MAX_X}, {"max|v|", BOUND_MAX_V}, {"max|s|", BOUND_MAX_S}, {"|pair|", BOUND_PAIR}, {"|x|", BOUND_X},
-    {"eps", BOUND_EPS}, {"std", BOUND_STD}, {"n", BOUND_N}, {"S", BOUND_S},
+    {"tiny", BOUND_TINY}, {"eps", BOUND_EPS}, {"std", BOUND_STD}, {"n", BOUND_N}, {"S", BOUND_S},
 };
 
 /* NAN: the case does not give this quantity, and a bound that names it cannot be evaluated. */
@@ -31,12 +31,14 @@ typedef struct bound_values {
     double v[BOUND_NAMES];
 } bound_values;
 
-static bound_values bound_given(double eps, double n)
+/* tiny: the smallest number above 0 of the dtype on the device. */
+static bound_values bound_given(double eps, double tiny, double n)
 {
     bound_values b;
     for (int i = 0; i < BOUND_NAMES; i++)
         b.v[i] = NAN;
     b.v[BOUND_EPS] = eps;
+    b.v[BOUND_TINY] = tiny;
     b.v[BOUND_N] = n;
     return b;
 }

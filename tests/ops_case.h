@@ -336,13 +336,15 @@ typedef struct quantity {
     const ref_array *values;
 } quantity;
 
+static double least_of(ref_dtype t) { return ref_min_normal(t) * (flushes ? 1 : 2 * ref_eps(t)); }
+
 /* The bound of each element. S: the scale of the reference, NULL for |want|. In the subnormal range rounding is
  * absolute, as if the value had the size of the smallest normal number. */
 static ref_array bounds(op_case *c, ref_dtype t, double n, const ref_array *want, const ref_array *S, int n_more,
                         const quantity *more)
 {
     ref_array r = ref_like(want);
-    bound_values given = bound_given(ref_eps(t), n);
+    bound_values given = bound_given(ref_eps(t), least_of(t), n);
     double least = ref_min_normal(t);
     for (int64_t i = 0, count = ref_numel(want); i < count; i++) {
         bool finite = true;

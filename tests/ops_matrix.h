@@ -79,7 +79,7 @@ static void activate(int which, ref_dtype t, ref_array *want, ref_array *bound)
     ref_fn fn = ref_pointwise(activations[which].name);
     for (int64_t i = 0, n = ref_numel(want); i < n; i++) {
         double z = *ref_item(want, i), y = (double)fn(z, 0, 0), own = 0;
-        bound_values given = bound_given(ref_eps(t), 1);
+        bound_values given = bound_given(ref_eps(t), least_of(t), 1);
         given.v[BOUND_S] = fmax(fabs(y), ref_min_normal(t));
         given.v[BOUND_X] = fabs(z);
         bound_value(ops_rows[activations[which].op].bound, &given, &own);

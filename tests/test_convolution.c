@@ -108,7 +108,7 @@ static void run_conv(int nd, bool depthwise, bool back)
     snprintf(what, sizeof what, "%s%dd B %d C %d O %d groups %d in %d %d %d kernel %d %d %d stride %d %d %d", back ? "conv_transpose" : "conv", nd,
              (int)c.B, (int)c.C, (int)c.O, (int)c.groups, (int)c.in[0], (int)c.in[1], (int)c.in[2], (int)c.size[0], (int)c.size[1], (int)c.size[2],
              (int)c.stride[0], (int)c.stride[1], (int)c.stride[2]);
-    expect(what, (back ? transposed : convs)[nd - 1](tx, tw, &o), ny, y, m, (double)(c.C * K + 8));
+    expect(what, (back ? transposed[nd - 1] : convs[nd - 1])(tx, tw, &o), ny, y, m, (double)(c.C * K + 8));
     free(x), free(w), free(bias), free(y), free(m);
 }
 

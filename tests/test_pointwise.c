@@ -97,12 +97,16 @@ typedef struct one_row {
     double bound, plus; /* bound * eps * (S + plus) */
 } one_row;
 
+static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
+static double silu(double x) { return x * sigmoid(x); }
+
 static const one_row one_rows[] = {
     {"erfc", weft_erfc, erfc, 8, 0},    {"lgamma", weft_lgamma, lgamma, 8, 4}, {"expm1", weft_expm1, expm1, 4, 0},
     {"log1p", weft_log1p, log1p, 4, 0}, {"log2", weft_log2, log2, 4, 0},        {"exp2", weft_exp2, exp2, 4, 0},
     {"log10", weft_log10, log10, 4, 0}, {"sinh", weft_sinh, sinh, 6, 0},        {"cosh", weft_cosh, cosh, 6, 0},
     {"tan", weft_tan, tan, 8, 0},      {"asin", weft_asin, asin, 6, 0},        {"acos", weft_acos, acos, 6, 0},
     {"atan", weft_atan, atan, 6, 0},    {"asinh", weft_asinh, asinh, 8, 0},     {"acosh", weft_acosh, acosh, 8, 0},
+    {"sigmoid", weft_sigmoid, sigmoid, 8, 0}, {"silu", weft_silu, silu, 10, 0},
     {"atanh", weft_atanh, atanh, 8, 0}, {"ceil", weft_ceil, ceil, 0, 0},        {"trunc", weft_trunc, trunc, 0, 0},
 };
 
@@ -196,7 +200,6 @@ static void functions_of_two_operands_keep_their_bounds(void **state)
 /* ---- activations, and others with parameters ---- */
 
 static double soft_plus(double x) { return fmax(x, 0) + log1p(exp(-fabs(x))); }
-static double sigmoid(double x) { return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x)); }
 static double hard_gate(double x) { return (x != x ? x : fmin(fmax(x + 3, 0), 6)) / 6; }
 static double between(double x, double lo, double hi) { return x < lo ? lo : x > hi ? hi : x; }
 

@@ -245,7 +245,7 @@ def main():
 
     pytest_env = dict(python_env)
     if args.sanitizer == "address":  # the interpreter is not instrumented: the runtime comes first
-        pytest_env["LD_PRELOAD"] = program_env["LD_PRELOAD"].split()[0]
+        pytest_env["LD_PRELOAD"] = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
     if args.sanitizer == "thread":
         missing["pytest"] = "the thread sanitizer runs the CPU parts in C"
     if args.sanitizer:

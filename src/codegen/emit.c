@@ -210,10 +210,13 @@ static int two(wf_kb *b, wf_kop op, wf_kty t, int x, int y)
     return wf_kb_op(b, op, t, x, y, -1);
 }
 
-/* 1 + e^-x */
-static int one_plus_exp_neg(wf_kb *b, wf_kty t, int x)
+/* scale / (1 + e^-x), or scale e^x / (1 + e^x) for negative x, where e^-x could overflow. scale -1: 1. */
+static int logistic(wf_kb *b, wf_kty t, int x, int scale)
 {
-    return two(b, WF_KOP_ADD, t, one(b, WF_KOP_EXP, t, one(b, WF_KOP_NEG, t, x)), wf_kb_const(b, t, 1.0));
+    int unit = wf_kb_const(b, t, 1.0), e = one(b, WF_KOP_EXP, t, one(b, WF_KOP_NEG, t, one(b, WF_KOP_ABS, t, x)));
+    int negative = two(b, WF_KOP_LT, WF_KTY_BOOL, x, wf_kb_const(b, t, 0.0));
+    int top = wf_kb_op(b, WF_KOP_SELECT, t, negative, e, unit);
+    return two(b, WF_KOP_DIV, t, scale >= 0 ? two(b, WF_KOP_MUL, t, scale, top) : top, two(b, WF_KOP_ADD, t, e, unit));
 }
 
 /* x/2 * (1 + y) */
@@ -229,9 +232,9 @@ int wf_emit_activation(wf_kb *b, weft_activation act, wf_kty t, int x)
     case WEFT_ACT_RELU:
         return two(b, WF_KOP_MAX, t, x, wf_kb_const(b, t, 0.0));
     case WEFT_ACT_SIGMOID:
-        return two(b, WF_KOP_DIV, t, wf_kb_const(b, t, 1.0), one_plus_exp_neg(b, t, x));
+        return logistic(b, t, x, -1);
     case WEFT_ACT_SILU:
-        return two(b, WF_KOP_DIV, t, x, one_plus_exp_neg(b, t, x));
+        return logistic(b, t, x, x);
     case WEFT_ACT_GELU:
         return half_gate(b, t, x, one(b, WF_KOP_ERF, t, two(b, WF_KOP_MUL, t, x, wf_kb_const(b, t, 0.70710678118654752440))));
     case WEFT_ACT_GELU_TANH: {

@@ -203,6 +203,12 @@ static void drop_ones(const einsum *e, term *t)
         }
 }
 
+/* Half-precision terms go into a sum that is not the last one as f32, so that only the result is rounded. */
+static weft_tensor *widened(weft_tensor *t)
+{
+    return weft_dtype_is_float(weft_tensor_dtype(t)) && weft_dtype_block_bytes(weft_tensor_dtype(t)) == 2 ? weft_cast(t, WEFT_DTYPE_F32) : t;
+}
+
 /* Summed over the labels that `needed` lacks. */
 static void sum_alone(term *t, uint64_t needed)
 {
@@ -212,6 +218,7 @@ static void sum_alone(term *t, uint64_t needed)
             axes[n++] = i;
     if (n == 0)
         return;
+    t->t = widened(t->t);
     weft_dtype dtype = weft_tensor_dtype(t->t);
     t->t = weft_cast(weft_sum(t->t, axes, n, false), dtype);
     for (int i = n - 1; i >= 0; i--)
@@ -320,6 +327,10 @@ static weft_status contract(einsum *e, int ia, int ib)
     uint64_t needed = needed_beside(e, ia, ib);
     sum_alone(a, needed | labels_of(b));
     sum_alone(b, needed | labels_of(a));
+    if (e->n > 2) {
+        a->t = widened(a->t);
+        b->t = widened(b->t);
+    }
     uint64_t ma = labels_of(a), mb = labels_of(b);
     group batch = group_of(e, a, mb & needed), summed = group_of(e, a, mb & ~needed), rows = group_of(e, a, ~mb), cols = group_of(e, b, ~ma);
     const group *const parts[3] = {&batch, &rows, &cols};

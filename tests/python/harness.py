@@ -350,6 +350,11 @@ def functions(spec, arguments, keywords):
     return Names
 
 
+def least(dtype):
+    """The smallest number above 0 that the device keeps."""
+    return SMALLEST[dtype] if DEVICE == "cpu" else SMALLEST_NORMAL[dtype]
+
+
 def bound_of(case, arguments, keywords, want, dtype):
     """The largest error allowed, element by element."""
     spec, text = case.spec, ROWS[case.spec.name][3]
@@ -359,7 +364,7 @@ def bound_of(case, arguments, keywords, want, dtype):
     finite = [np.abs(a[np.isfinite(a)]) for a in arrays if a.size]
     S = np.abs(want)
     names = functions(spec, arguments, keywords)({
-        "eps": UNIT[dtype], "S": S, "M": float(np.max(S[np.isfinite(S)], initial=0)),
+        "eps": UNIT[dtype], "tiny": least(dtype), "S": S, "M": float(np.max(S[np.isfinite(S)], initial=0)),
         "X": max([float(np.max(f, initial=0)) for f in finite], default=0.0), "abs": np.abs, "max": np.maximum, "min": np.minimum,
     })
     for letter, a in zip("abcd", arrays):
@@ -392,9 +397,8 @@ def check_one(case, got, want, arguments, keywords):
     eps, largest = UNIT[dtype], LARGEST[dtype]
     if dtype == "float64":
         bound = 4 * bound + 4 * eps * np.abs(exact)  # the reference rounds too
-    floor = SMALLEST[dtype] if DEVICE == "cpu" else SMALLEST_NORMAL[dtype]
     if np.any(bound > 0):
-        bound = bound + floor
+        bound = bound + least(dtype)
     elif dtype in ("float16", "bfloat16"):
         pass
     rounded = shown.astype(numpy_type(dtype)).astype(np.float64)

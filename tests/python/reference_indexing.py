@@ -147,7 +147,7 @@ def put(d):
 def index_put(x, values, indices, accumulate=False):
     out = x.copy()
     if accumulate:
-        np.add.at(out, at_places(indices), values)
+        np.add.at(out, at_places(indices), np.broadcast_to(values, out[at_places(indices)].shape).copy())
     else:
         out[at_places(indices)] = values
     return out
