@@ -98,8 +98,8 @@ static uint32_t buffer_with(const void *bytes, uint64_t n)
 static void run_choice_with(const wf_kernel_choice *c, const operand *const *in, int n_in, uint32_t step_value, const fixture *epi,
                             void *out, size_t n_out)
 {
-    uint32_t ids[6], progs[3], step[64] = {step_value}, out_id, scratch_id = 0, step_id, static_id;
-    uint64_t sizes[6], padded = wf_align_up(n_out, 16), fence;
+    uint32_t ids[8], progs[3], step[64] = {step_value}, out_id, scratch_id = 0, step_id, static_id;
+    uint64_t sizes[8], padded = wf_align_up(n_out, 16), fence;
     uint8_t *init = malloc(padded), words[3 * WF_STATIC_MAX_BYTES] = {0};
     wf_cmd cmds[3];
     for (int i = 0; i < n_in; i++)
@@ -380,40 +380,53 @@ typedef struct sdpa_case {
     char sq, sk;
     bool causal;
     int64_t len;            /* -1: none; else a step scalar */
+    int64_t e;              /* width of v; 0: d */
+    int left, right;        /* of the window, one more; 0: no bound */
+    float softcap;
+    bool slopes, sinks;
 } sdpa_case;
 
+static int64_t width(const sdpa_case *c) { return c->e ? c->e : c->d; }
+
 static void sdpa_reference(const sdpa_case *c, const operand *q, const operand *k, const operand *v, const operand *mask,
-                           double *want)
+                           const operand *slopes, const operand *sinks, double *want)
 {
     int64_t len = c->len < 0 ? c->tk : c->len;
     double *s = malloc((size_t)(c->tk + 1) * 8);
     for (int64_t b = 0; b < c->b; b++)
         for (int64_t t = 0; t < c->tq; t++)
             for (int64_t h = 0; h < c->hq; h++) {
-                int64_t hk = h / (c->hq / c->hkv), end = c->causal ? len - c->tq + t + 1 : len;
-                double m = -HUGE_VAL, l = 0, *o = want + ((b * c->tq + t) * c->hq + h) * c->d;
+                int64_t hk = h / (c->hq / c->hkv), at = len - c->tq + t, end = c->causal ? at + 1 : len;
+                double m = sinks ? value_at(sinks, 1, &h) : -HUGE_VAL, l = 0, sink = m, *o = want + ((b * c->tq + t) * c->hq + h) * width(c);
                 for (int64_t j = 0; j < end; j++) {
                     double dot = 0;
                     for (int64_t d = 0; d < c->d; d++)
                         dot += value_at(q, 4, (int64_t[]){b, h, t, d}) * value_at(k, 4, (int64_t[]){b, hk, j, d});
                     s[j] = dot * (double)0.37f;
+                    if (c->softcap > 0)
+                        s[j] = c->softcap * tanh(s[j] / c->softcap);
+                    if (slopes)
+                        s[j] += value_at(slopes, 1, &h) * (double)(j - at);
+                    if ((c->left && j < at - (c->left - 1)) || (c->right && j > at + (c->right - 1)))
+                        s[j] = -HUGE_VAL;
                     if (mask) {
                         double w = value_at(mask, 4, (int64_t[]){b, h, t, j});
                         s[j] = mask->op.dtype == WEFT_DTYPE_BOOL ? (w ? s[j] : -HUGE_VAL) : s[j] + w;
                     }
                     m = fmax(m, s[j]);
                 }
-                for (int64_t d = 0; d < c->d; d++)
+                for (int64_t d = 0; d < width(c); d++)
                     o[d] = 0;
                 if (end <= 0 || m == -HUGE_VAL)
                     continue;
+                l = sinks ? exp(sink - m) : 0;
                 for (int64_t j = 0; j < end; j++) {
                     double w = exp(s[j] - m);
                     l += w;
-                    for (int64_t d = 0; d < c->d; d++)
+                    for (int64_t d = 0; w != 0 && d < width(c); d++)
                         o[d] += w * value_at(v, 4, (int64_t[]){b, hk, j, d});
                 }
-                for (int64_t d = 0; d < c->d; d++)
+                for (int64_t d = 0; d < width(c); d++)
                     o[d] /= l;
             }
     free(s);
@@ -427,11 +440,12 @@ static float out_value(const void *out, weft_dtype dtype, int64_t i)
 
 static int run_sdpa(const sdpa_case *c)
 {
-    int64_t sq[4] = {c->b, c->hq, c->tq, c->d}, sk[4] = {c->b, c->hkv, c->tk, c->d}, sm[4] = {c->b, 1, c->tq, c->tk};
-    operand q = operand_make(c->q, 4, sq, c->sq), k = operand_make(c->kv, 4, sk, c->sk), v = operand_make(c->kv, 4, sk, c->sk);
+    int64_t sq[4] = {c->b, c->hq, c->tq, c->d}, sk[4] = {c->b, c->hkv, c->tk, c->d}, sm[4] = {c->b, 1, c->tq, c->tk}, sv[4] = {c->b, c->hkv, c->tk, width(c)};
+    operand q = operand_make(c->q, 4, sq, c->sq), k = operand_make(c->kv, 4, sk, c->sk), v = operand_make(c->kv, 4, sv, c->sk);
+    operand slopes = operand_make(F32, 1, &c->hq, 's'), sinks = operand_make(F32, 1, &c->hq, 'n');
     operand mask, len = {.op = {.dtype = WEFT_DTYPE_I32, .step_slot = 0}};
     bool masked = c->mask != WEFT_DTYPE_F64;
-    int64_t n = c->b * c->hq * c->tq * c->d;
+    int64_t n = c->b * c->hq * c->tq * width(c);
     int ran = 0;
     if (masked) {
         mask = operand_make(c->mask, 4, sm, 'c');
@@ -439,28 +453,51 @@ static int run_sdpa(const sdpa_case *c)
             set_at(&mask, 4, (int64_t[]){0, 0, 0, j}, c->mask == WEFT_DTYPE_BOOL ? -1 : -HUGE_VAL);
     }
     if (c->len >= 0) /* what lies past the length must not matter */
-        for (int64_t j = c->len; j < c->tk; j++)
-            for (int64_t d = 0; d < c->d; d++) {
+        for (int64_t j = c->len; j < c->tk; j++) {
+            for (int64_t d = 0; d < c->d; d++)
                 set_at(&k, 4, (int64_t[]){0, 0, j, d}, NAN);
+            for (int64_t d = 0; d < width(c); d++)
                 set_at(&v, 4, (int64_t[]){0, 0, j, d}, NAN);
-            }
+        }
     wf_kernel_req r = req_sdpa(&q, &k, &v, masked ? &mask : NULL, c->causal, c->len >= 0 ? &len : NULL);
+    const operand *in[7] = {&q, &k, &v};
+    int n_in = 3;
+    if (masked)
+        in[n_in++] = &mask;
+    if (c->len >= 0)
+        in[n_in++] = NULL;
+    r.out_shape[3] = width(c);
+    r.attrs.sdpa.softcap = c->softcap;
+    r.attrs.sdpa.has_left = c->left > 0;
+    r.attrs.sdpa.left = c->left - 1;
+    r.attrs.sdpa.has_right = c->right > 0;
+    r.attrs.sdpa.right = c->right - 1;
+    r.attrs.sdpa.has_slopes = c->slopes;
+    r.attrs.sdpa.has_sinks = c->sinks;
+    if (c->slopes) {
+        in[n_in++] = &slopes;
+        r.in[r.n_in++] = slopes.op;
+    }
+    if (c->sinks) {
+        in[n_in++] = &sinks;
+        r.in[r.n_in++] = sinks.op;
+    }
+    assert_int_equal(n_in, r.n_in);
     double *want = malloc((size_t)n * 8), eps = c->q == F32 ? EPS32 : c->q == F16 ? 4.8828125e-4 : 3.90625e-3;
     void *got = malloc((size_t)n * 4);
-    sdpa_reference(c, &q, &k, &v, masked ? &mask : NULL, want);
+    sdpa_reference(c, &q, &k, &v, masked ? &mask : NULL, c->slopes ? &slopes : NULL, c->sinks ? &sinks : NULL, want);
     for (const char *const *row = kernel_rows_of[3] + 1; *row; row++) {
         wf_kernel_choice choice;
         if (!choose_row(&r, "sdpa", *row, &choice))
             continue;
         ran++;
-        if (!spend("sdpa", *row)) {
+        if (!spend(c->sinks || c->slopes ? "sdpa_more" : "sdpa", *row)) {
             choice_free(&choice);
             continue;
         }
-        const operand *in[5] = {&q, &k, &v, masked ? &mask : NULL, NULL};
         run_choice(&choice, in, r.n_in, (uint32_t)c->len, got, (size_t)n * (c->q == F32 ? 4 : 2));
         /* (n + 32) eps max|v| (1 + max|s|), |v| <= 1 and |s| <= 0.37 D + 1; halves round once more. */
-        double bound = (double)(c->tk + c->d + 32) * EPS32 * (2 + 0.37 * (double)c->d) + (c->q == F32 ? 0 : eps);
+        double bound = (double)(c->tk + c->d + 32) * EPS32 * (2 + 0.37 * (double)c->d + (c->slopes ? (double)c->tk : 0)) + (c->q == F32 ? 0 : eps);
         for (int64_t i = 0; i < n; i++)
             if (!(fabs(out_value(got, c->q, i) - want[i]) <= bound))
                 fail_msg("sdpa:%s case %lld x %lld/%lld x %lld x %lld x %lld len %lld, element %lld: got %.9g, expected %.9g",
@@ -470,7 +507,7 @@ static int run_sdpa(const sdpa_case *c)
     }
     free(want);
     free(got);
-    operand_free(&q), operand_free(&k), operand_free(&v);
+    operand_free(&q), operand_free(&k), operand_free(&v), operand_free(&slopes), operand_free(&sinks);
     if (masked)
         operand_free(&mask);
     return ran;
@@ -483,15 +520,25 @@ static void attention_rows_agree_with_f64(void **state)
     if (!need_device())
         return;
     static const sdpa_case cases[] = {
-        {1, 6, 2, 1, 200, 20, F32, F16, NONE, 'c', 'c', true, 129},
-        {2, 4, 2, 33, 65, 8, F32, F16, WEFT_DTYPE_BOOL, 'c', 'c', false, -1},
-        {1, 2, 2, 17, 33, 36, F32, F32, F32, 't', 's', true, -1},
-        {1, 2, 1, 1, 128, 5, BF16, BF16, F32, 'n', 'n', false, 64},
-        {1, 2, 1, 3, 7, 5, F32, F32, NONE, 'c', 'c', true, -1},
-        {1, 1, 1, 9, 4, 64, F16, F16, F16, 'c', 't', true, -1},
-        {1, 2, 1, 1, 128, 8, F32, F32, NONE, 'c', 'c', false, 0},
-        {2, 3, 1, 1, 130, 16, F32, F32, WEFT_DTYPE_BOOL, 'c', 'c', false, -1},
-        {1, 2, 1, 2, 40, 132, F32, F32, NONE, 'c', 'c', true, 33},
+        {1, 6, 2, 1, 200, 20, F32, F16, NONE, 'c', 'c', true, 129, 0, 0, 0, 0, false, false},
+        {2, 4, 2, 33, 65, 8, F32, F16, WEFT_DTYPE_BOOL, 'c', 'c', false, -1, 0, 0, 0, 0, false, false},
+        {1, 2, 2, 17, 33, 36, F32, F32, F32, 't', 's', true, -1, 0, 0, 0, 0, false, false},
+        {1, 2, 1, 1, 128, 5, BF16, BF16, F32, 'n', 'n', false, 64, 0, 0, 0, 0, false, false},
+        {1, 2, 1, 3, 7, 5, F32, F32, NONE, 'c', 'c', true, -1, 0, 0, 0, 0, false, false},
+        {1, 1, 1, 9, 4, 64, F16, F16, F16, 'c', 't', true, -1, 0, 0, 0, 0, false, false},
+        {1, 2, 1, 1, 128, 8, F32, F32, NONE, 'c', 'c', false, 0, 0, 0, 0, 0, false, false},
+        {2, 3, 1, 1, 130, 16, F32, F32, WEFT_DTYPE_BOOL, 'c', 'c', false, -1, 0, 0, 0, 0, false, false},
+        {1, 2, 1, 2, 40, 132, F32, F32, NONE, 'c', 'c', true, 33, 0, 0, 0, 0, false, false},
+        {.b = 1, .hq = 4, .hkv = 2, .tq = 1, .tk = 300, .d = 12, .q = F32, .kv = F32, .mask = NONE, .sq = 'c', .sk = 'c', .causal = true, .len = 250,
+         .left = 31, .sinks = true, .slopes = true, .softcap = 1.5f},
+        {.b = 2, .hq = 4, .hkv = 2, .tq = 1, .tk = 200, .d = 9, .e = 14, .q = F32, .kv = F16, .mask = WEFT_DTYPE_BOOL, .sq = 'c', .sk = 's', .len = -1,
+         .sinks = true},
+        {.b = 2, .hq = 4, .hkv = 2, .tq = 70, .tk = 90, .d = 8, .q = F32, .kv = F32, .mask = F32, .sq = 't', .sk = 'c', .len = -1, .left = 9, .right = 3,
+         .slopes = true},
+        {.b = 1, .hq = 2, .hkv = 1, .tq = 40, .tk = 33, .d = 5, .e = 40, .q = F16, .kv = F16, .mask = NONE, .sq = 'c', .sk = 'c', .causal = true, .len = -1,
+         .left = 17, .sinks = true, .softcap = 0.5f},
+        {.b = 1, .hq = 3, .hkv = 3, .tq = 20, .tk = 40, .d = 33, .e = 7, .q = BF16, .kv = F32, .mask = WEFT_DTYPE_BOOL, .sq = 'c', .sk = 'c', .len = 35,
+         .right = 2, .sinks = true, .slopes = true, .softcap = 3},
     };
     for (size_t i = 0; i < WF_COUNT(cases); i++)
         assert_true(run_sdpa(&cases[i]) >= (cases[i].tq == 1 ? 3 : 2));

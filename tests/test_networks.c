@@ -285,6 +285,39 @@ static void attention_says_what_does_not_fit(void **state)
     weft_scope_end(scope);
 }
 
+/* Every form at once, of 1024 queries and keys, holds less than one byte a pair: on the device of the test, and by the null
+ * device's count. */
+static void attention_stores_no_matrix_of_pairs(void **state)
+{
+    (void)state;
+    enum { T = 1024 };
+    const char *device = getenv("WEFT_TEST_DEVICE"), *const on[2] = {device ? device : "cpu", "null"};
+    weft_ctx *const outer = ctx;
+    for (int i = 0; i < 2; i++)
+        for (int form = 0; form < 4; form++) {
+            weft_ctx_opts opts = {.device = on[i]};
+            assert_int_equal(weft_ctx_open(&opts, &ctx), WEFT_OK);
+            weft_scope *scope = weft_scope_begin(ctx);
+            weft_attention_opts o = {.is_causal = form == 0, .has_window = form > 0, .window_left = 100, .window_right = form == 2 ? 7 : -1,
+                                     .softcap = form == 3 ? 2 : 0, .alibi_slopes = form > 1 ? F(2) : NULL, .sinks = form > 0 ? F(2) : NULL,
+                                     .mask = form == 3 ? F(T) : NULL};
+            weft_tensor *q = form == 3 ? weft_cast(F(2, T, 3), WEFT_DTYPE_F16) : F(1, 2, T, 3), *k = form == 3 ? F(2, T, 3) : F(1, 2, T, 3);
+            weft_tensor *v = form == 3 ? F(2, T, 2) : F(1, 2, T, 3);
+            if (form == 3) /* [T, D]-ranks go through the composite */
+                o.alibi_slopes = o.sinks = F(1);
+            weft_tensor *y = weft_scaled_dot_product_attention(q, k, v, &o);
+            if (weft_eval(&y, 1) != WEFT_OK)
+                fail_msg("%s, form %d: %s", on[i], form, weft_error_message());
+            weft_stats stats;
+            assert_int_equal(weft_ctx_stats(ctx, &stats), WEFT_OK);
+            if (stats.bytes_peak >= (uint64_t)T * T || stats.fallbacks)
+                fail_msg("%s, form %d: %llu bytes, %llu fallbacks", on[i], form, (unsigned long long)stats.bytes_peak, (unsigned long long)stats.fallbacks);
+            weft_scope_end(scope);
+            weft_ctx_close(ctx);
+        }
+    ctx = outer;
+}
+
 /* One case of each operation, with every allocation of its building failing once. */
 static void building_survives_every_failed_allocation(void **state)
 {
@@ -328,6 +361,7 @@ int main(void)
         cmocka_unit_test(losses_and_distances_say_what_does_not_fit),
         cmocka_unit_test(a_target_outside_the_classes_is_found),
         cmocka_unit_test(attention_says_what_does_not_fit),
+        cmocka_unit_test(attention_stores_no_matrix_of_pairs),
         cmocka_unit_test(building_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

@@ -266,15 +266,15 @@ typedef struct weft_attention_opts {
     weft_tensor *sinks;  /* [Hq] floats: one more logit a head in the denominator alone; NULL: none */
 } weft_attention_opts;
 
-/* Scaled dot-product attention, per head: softmax(scale Q K^T + mask) V, without the Tq x Tk matrix.
+/* Scaled dot-product attention, per head: softmax(scale Q K^T + mask) V, without the Tq x Tk matrix
+ * in any of its forms. Keys that causal bound and window hide from a block of queries are not computed.
  *   q        [B, Hq,  Tq, D]  f32, f16 or bf16
  *   k, v     [B, Hkv, Tk, D]  f32, f16 or bf16, which may differ from q (f16 caches); Hq is a multiple of
  *                             Hkv (grouped-query attention); two dtypes are promoted to one
  *   opts     NULL for the defaults
  *   returns  [B, Hq,  Tq, D]  dtype of q, accumulated in f32; a row with every key masked is zeros
  * Also: q, k, v of one other rank from 2, [T, D], [B, T, D] or [.., H, T, D]; f64; v [B, Hkv, Tk, E], which gives
- * [B, Hq, Tq, E]. A window and ALiBi store a mask [Tq, Tk] or [Hq, Tq, Tk]; softcap, sinks, f64 and E != D store
- * the logits.
+ * [B, Hq, Tq, E]. f64 stores the logits.
  * Errors: WEFT_E_SHAPE, WEFT_E_DTYPE; WEFT_E_VALUE for a scale or softcap that is not finite, a softcap below 0.
  * Source: Dao et al. 2022, FlashAttention, arXiv:2205.14135, algorithm 1; ALiBi: Press et al. 2021,
  * arXiv:2108.12409; sinks: Xiao et al. 2023, arXiv:2309.17453. */

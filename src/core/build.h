@@ -73,7 +73,7 @@ weft_status wf_require_plain(const char *who, const weft_tensor *t);
 /* Errors when t is no f32, f16, bf16 or f64. */
 weft_status wf_require_float(const char *who, const weft_tensor *t);
 
-/* build_attention.c: what the fused node takes, without window, softcap, ALiBi and sinks */
+/* build_attention.c: the fused node. q, k, v have rank 4 and no f64; slopes and sinks are f32 [Hq]; softcap is finite and >= 0. */
 weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts);
 
 /* ---- build_elementwise.c ---- */

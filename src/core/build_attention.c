@@ -8,9 +8,9 @@
 #include <math.h>
 
 typedef struct attention {
-    wf_arg q, k, v, mask, kv_len;
+    wf_arg q, k, v, mask, kv_len, slopes, sinks;
     wf_view room_k, room_v, room_mask, room_len;
-    int64_t B, Hq, Tq, Tk, D;
+    int64_t B, Hq, Tq, Tk, D, E;
 } attention;
 
 static weft_status operand(const char *name, const weft_tensor *t)
@@ -32,7 +32,7 @@ static weft_status check_shapes(const weft_tensor *q, const weft_tensor *k, cons
     wf_view_format(&q->view, tq, sizeof tq);
     wf_view_format(&k->view, tk, sizeof tk);
     wf_view_format(&v->view, tv, sizeof tv);
-    if (memcmp(sk, sv, 4 * sizeof *sk) != 0)
+    if (memcmp(sk, sv, 3 * sizeof *sk) != 0)
         return wf_fail(WEFT_E_SHAPE, "scaled_dot_product_attention: k %s and v %s differ", tk, tv);
     if (sq[0] != sk[0] || sq[3] != sk[3])
         return wf_fail(WEFT_E_SHAPE, "scaled_dot_product_attention: batch or head dimension differs: q %s, k %s", tq, tk);
@@ -42,7 +42,7 @@ static weft_status check_shapes(const weft_tensor *q, const weft_tensor *k, cons
 
 static bool shapes_fit(const int64_t *q, const int64_t *k, const int64_t *v)
 {
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         if (k[i] != v[i])
             return false;
     bool heads = k[1] == 0 ? q[1] == 0 : q[1] % k[1] == 0;
@@ -79,6 +79,7 @@ static weft_status prepare(weft_ctx *ctx, attention *a, weft_tensor *q, weft_ten
     a->Tq = q->view.shape[2];
     a->Tk = k->view.shape[2];
     a->D = q->view.shape[3];
+    a->E = v->view.shape[3];
     a->q = wf_arg_of(q);
     a->k = wf_arg_of(k);
     a->v = wf_arg_of(v);
@@ -92,6 +93,10 @@ static weft_status prepare(weft_ctx *ctx, attention *a, weft_tensor *q, weft_ten
         return wf_fail(WEFT_E_VALUE, "scaled_dot_product_attention: scale is %g", (double)opts->scale);
     if (opts && opts->mask)
         WF_TRY(mask_operand(a, opts->mask));
+    if (opts && opts->alibi_slopes)
+        a->slopes = wf_arg_of(opts->alibi_slopes);
+    if (opts && opts->sinks)
+        a->sinks = wf_arg_of(opts->sinks);
     if (opts && opts->kv_len) {
         a->kv_len = wf_arg_of(opts->kv_len);
         WF_TRY(wf_arg_rank0_i32("scaled_dot_product_attention", "kv_len", ctx, &a->kv_len, &a->room_len));
@@ -99,17 +104,19 @@ static weft_status prepare(weft_ctx *ctx, attention *a, weft_tensor *q, weft_ten
     return WEFT_OK;
 }
 
-/* NULL on OOM. *result is the view [B, Hq, Tq, D] of what is stored [B, Tq, Hq, D]. */
+static int32_t bound_of(int64_t keys) { return (int32_t)WF_MIN(keys, INT32_MAX); }
+
+/* NULL on OOM. *result is the view [B, Hq, Tq, E] of what is stored [B, Tq, Hq, E]. */
 static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_opts *opts, weft_dtype dtype,
                        wf_view *result)
 {
-    const wf_arg *inputs[5] = {&a->q, &a->k, &a->v};
+    const wf_arg *inputs[7] = {&a->q, &a->k, &a->v};
+    const wf_arg *const more[4] = {&a->mask, &a->kv_len, &a->slopes, &a->sinks};
     int n_in = 3;
-    if (a->mask.node)
-        inputs[n_in++] = &a->mask;
-    if (a->kv_len.node)
-        inputs[n_in++] = &a->kv_len;
-    wf_node *n = wf_node_new(ctx, WF_OP_SDPA, dtype, n_in, 4, (int64_t[]){a->B, a->Tq, a->Hq, a->D});
+    for (int i = 0; i < 4; i++)
+        if (more[i]->node)
+            inputs[n_in++] = more[i];
+    wf_node *n = wf_node_new(ctx, WF_OP_SDPA, dtype, n_in, 4, (int64_t[]){a->B, a->Tq, a->Hq, a->E});
     if (!n)
         return NULL;
     for (int i = 0; i < n_in; i++)
@@ -118,7 +125,18 @@ static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_o
     n->attrs.sdpa.causal = opts && opts->is_causal;
     n->attrs.sdpa.has_mask = a->mask.node != NULL;
     n->attrs.sdpa.has_kv_len = a->kv_len.node != NULL;
-    wf_view_contiguous("scaled_dot_product_attention", 4, n->shape, result); /* as many as q has */
+    n->attrs.sdpa.has_slopes = a->slopes.node != NULL;
+    n->attrs.sdpa.has_sinks = a->sinks.node != NULL;
+    n->attrs.sdpa.softcap = opts ? opts->softcap : 0;
+    if (opts && opts->has_window && opts->window_left >= 0) {
+        n->attrs.sdpa.has_left = 1;
+        n->attrs.sdpa.left = bound_of(opts->window_left);
+    }
+    if (opts && opts->has_window && opts->window_right >= 0) {
+        n->attrs.sdpa.has_right = 1;
+        n->attrs.sdpa.right = bound_of(opts->window_right);
+    }
+    wf_view_contiguous("scaled_dot_product_attention", 4, n->shape, result); /* wf_node_new has counted the elements */
     int64_t extent = result->shape[1], stride = result->strides[1];
     result->shape[1] = result->shape[2];
     result->strides[1] = result->strides[2];
@@ -129,17 +147,17 @@ static wf_node *attend(weft_ctx *ctx, const attention *a, const weft_attention_o
 
 weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts)
 {
-    weft_tensor *in[5] = {q, k, v}, *r;
+    weft_tensor *in[7] = {q, k, v}, *r;
+    weft_tensor *const more[4] = {opts ? opts->mask : NULL, opts ? opts->kv_len : NULL, opts ? opts->alibi_slopes : NULL, opts ? opts->sinks : NULL};
     int n_in = 3;
-    if (opts && opts->mask)
-        in[n_in++] = opts->mask;
-    if (opts && opts->kv_len)
-        in[n_in++] = opts->kv_len;
+    for (int i = 0; i < 4; i++)
+        if (more[i])
+            in[n_in++] = more[i];
     if (!wf_enter("scaled_dot_product_attention", n_in, in, &r))
         return r;
     weft_ctx *ctx = q->ctx;
     attention a;
-    a.k.node = a.v.node = a.mask.node = a.kv_len.node = NULL;
+    a.k.node = a.v.node = a.mask.node = a.kv_len.node = a.slopes.node = a.sinks.node = NULL;
     weft_status st = prepare(ctx, &a, q, k, v, opts);
     wf_view view;
     wf_node *n = NULL;

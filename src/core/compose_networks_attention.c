@@ -1,8 +1,7 @@
 /* compose_networks_attention.c - scaled dot-product attention in all its forms.
  *
- * The fused node takes [B, H, T, D] in f32, f16 or bf16 with one mask, the causal bound and a cache length. A window
- * and ALiBi become that mask; other ranks become that shape. What changes the logits (softcap) or the denominator
- * (sinks), and f64 or values of their own width, are computed with the matrix of logits.
+ * The fused node takes [B, H, T, D] in f32, f16 or bf16 with every mask form; other ranks become that shape. f64 and heads
+ * of no components are computed with the matrix of logits.
  */
 #include <math.h>
 
@@ -10,7 +9,7 @@
 
 static const char who[] = "scaled_dot_product_attention";
 
-/* ---- masks ---- */
+/* ---- with the matrix of logits ---- */
 
 /* Position of every query minus that of every key, i32 [Tq, Tk]; the last query stands at the last key. */
 static weft_tensor *distances(weft_ctx *ctx, int64_t Tq, int64_t Tk, weft_tensor *kv_len)
@@ -58,8 +57,6 @@ static weft_tensor *one_mask(weft_ctx *ctx, const weft_attention_opts *o, weft_t
         return inside;
     return inside ? weft_where(inside, added, weft_full(ctx, wide, 0, NULL, -INFINITY)) : added;
 }
-
-/* ---- with the matrix of logits ---- */
 
 /* Bounds that the fused node knows by itself. */
 static weft_tensor *bounds(weft_ctx *ctx, const weft_attention_opts *o, int64_t Tk, weft_tensor *distance, weft_tensor *inside)
@@ -172,18 +169,22 @@ static weft_tensor *as_rank_4(weft_tensor *t)
     return weft_reshape(t, 4, shape);
 }
 
-/* A mask that broadcasts to [.., H, Tq, Tk] of q's own rank, as one that broadcasts to [B, H, Tq, Tk]. */
-static weft_tensor *mask_as_rank_4(weft_tensor *mask, const weft_tensor *q, int64_t Tk)
+/* A mask that broadcasts to [.., H, Tq, Tk] of q's own rank, as one that broadcasts to [B, H, Tq, Tk]. Only leading axes
+ * that differ are spread out. */
+static weft_tensor *mask_as_rank_4(weft_tensor *mask, const weft_tensor *q)
 {
-    int rank = weft_tensor_rank(q);
+    int rank = weft_tensor_rank(q), own = weft_tensor_rank(mask), lead = own - 3;
     if (rank == 3)
-        return weft_tensor_rank(mask) == 3 ? weft_unsqueeze(mask, 1) : mask;
-    if (rank <= 4)
+        return own == 3 ? weft_unsqueeze(mask, 1) : mask;
+    if (rank <= 4 || lead <= 0)
         return mask;
+    bool differs = false;
+    for (int k = 0; k < lead; k++)
+        differs |= weft_tensor_shape(mask)[k] != 1;
     int64_t shape[WEFT_MAX_RANK];
     memcpy(shape, weft_tensor_shape(q), sizeof shape);
-    shape[rank - 1] = Tk;
-    return as_rank_4(weft_expand(mask, rank, shape));
+    memcpy(shape + rank - 3, weft_tensor_shape(mask) + lead, 3 * sizeof *shape);
+    return as_rank_4(differs ? weft_expand(mask, rank, shape) : mask);
 }
 
 static weft_tensor *attend(wf_composite *c, weft_tensor *q, weft_tensor *k, weft_tensor *v, weft_attention_opts *o)
@@ -197,7 +198,7 @@ static weft_tensor *attend(wf_composite *c, weft_tensor *q, weft_tensor *k, weft
     memcpy(shape, weft_tensor_shape(q), sizeof shape);
     shape[rank - 1] = weft_tensor_dim(v, -1);
     if (o->mask)
-        o->mask = mask_as_rank_4(o->mask, q, Tk);
+        o->mask = mask_as_rank_4(o->mask, q);
     if (o->mask && weft_tensor_status(o->mask) != WEFT_OK)
         return wf_composite_end(c, o->mask);
     q = as_rank_4(q);
@@ -213,12 +214,12 @@ static weft_tensor *attend(wf_composite *c, weft_tensor *q, weft_tensor *k, weft
                                  (long long)sq[0], (long long)sq[1], (long long)sq[2], (long long)Tk);
     weft_dtype dtype = weft_tensor_dtype(q);
     bool f64 = dtype == WEFT_DTYPE_F64 || weft_tensor_dtype(k) == WEFT_DTYPE_F64 || weft_tensor_dtype(v) == WEFT_DTYPE_F64;
-    if (o->softcap > 0 || o->sinks || f64 || shape[rank - 1] != weft_tensor_dim(q, -1)) {
+    if (f64 || sq[3] == 0) {
         y = unfused(c->ctx, q, k, v, o, f64 ? WEFT_DTYPE_F64 : dtype);
     } else {
         weft_attention_opts fused = *o;
-        weft_tensor *distance = distances(c->ctx, sq[2], Tk, o->kv_len);
-        fused.mask = one_mask(c->ctx, o, o->mask, distance, WEFT_DTYPE_F32);
+        fused.alibi_slopes = o->alibi_slopes ? weft_cast(o->alibi_slopes, WEFT_DTYPE_F32) : NULL;
+        fused.sinks = o->sinks ? weft_cast(o->sinks, WEFT_DTYPE_F32) : NULL;
         y = wf_attention_node(q, k, v, &fused);
     }
     y = weft_cast(y, dtype);
@@ -229,9 +230,9 @@ weft_tensor *weft_scaled_dot_product_attention(weft_tensor *q, weft_tensor *k, w
 {
     weft_attention_opts o = opts ? *opts : (weft_attention_opts){.scale = 0};
     bool sound = q && k && v && q->status == WEFT_OK && k->status == WEFT_OK && v->status == WEFT_OK;
-    bool plain = !o.has_window && o.softcap == 0 && !o.alibi_slopes && !o.sinks;
+    bool plain = o.softcap == 0 && !o.alibi_slopes && !o.sinks;
     if (!sound || (plain && q->view.rank == 4 && q->node->dtype != WEFT_DTYPE_F64 && k->node->dtype != WEFT_DTYPE_F64 &&
-                   v->node->dtype != WEFT_DTYPE_F64 && k->view.rank == 4 && v->view.rank == 4 && k->view.shape[3] == v->view.shape[3]))
+                   v->node->dtype != WEFT_DTYPE_F64 && k->view.rank == 4 && v->view.rank == 4 && q->view.shape[3] > 0))
         return wf_attention_node(q, k, v, opts);
     wf_composite c;
     if (!wf_composite_begin(&c, who, 3, WF_INPUTS(q, k, v, o.mask, o.kv_len, o.alibi_slopes, o.sinks)))

@@ -59,7 +59,11 @@ typedef union wf_attrs {
         int32_t dim, pairing;        /* pairing: 0 half within dim, 1 interleaved, 2 half across the head */
         uint32_t has_positions, has_offset;
     } rope;
-    struct { float scale; uint32_t causal, has_mask, has_kv_len; } sdpa;   /* inputs: q, k, v, [mask], [kv_len] */
+    struct {                         /* inputs: q, k, v, [mask], [kv_len], [slopes], [sinks] */
+        float scale, softcap;        /* softcap 0: none */
+        int32_t left, right;         /* of the window, where it has that bound */
+        uint8_t causal, has_mask, has_kv_len, has_left, has_right, has_slopes, has_sinks;
+    } sdpa;
     struct { int64_t k; } topk;
     struct { int32_t kind; uint32_t flags; } linalg; /* wf_linalg_kind; inputs [batch, m, n] and maybe [batch, n, k], row-major */
     struct { int32_t axis; uint32_t kind; } line; /* scan: wf_scan_kind; sort: 1 descending; scatter: wf_scatter_kind */

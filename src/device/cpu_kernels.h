@@ -9,7 +9,7 @@
 /* Static words a row takes; the epilogue's follow. */
 #define WF_KERN_MAT_WORDS 20   /* word 19: dtypes of a, b, out */
 #define WF_KERN_QUANT_WORDS 20 /* word 11: dtypes of x, out; 12..15 row extents of x, outermost first; 16..19 their strides */
-#define WF_KERN_SDPA_WORDS 32  /* word 31: dtypes of q, k, v, out, mask; word 30: element of a bound kv_len */
+#define WF_KERN_SDPA_WORDS 40  /* word 31: dtypes of q, k, v, out, mask; word 30: element of a bound kv_len; word 39: WF_SDPA_* */
 #define WF_KERN_TOPK_WORDS 12  /* word 11: dtype of x */
 #define WF_KERN_LINALG_WORDS 9 /* 0 kind 1 flags (linalg.h) 2 batch 3 m 4 n 5 k 6 offset of a 7 offset of b 8 dtype */
 #define WF_KERN_LINE_WORDS 28  /* scan, sort; word 27: dtypes of x, out */
@@ -18,6 +18,7 @@
 /* A dtypes word: operand i in bits 4 i .. 4 i + 3, and flags. */
 #define WF_KERN_HAS_SCRATCH (1 << 24) /* the last binding before the epilogue's is scratch */
 #define WF_KERN_LEN_BOUND (1 << 25)   /* sdpa: kv_len is bound after the mask */
+enum { WF_SDPA_SLOPES = 1, WF_SDPA_SINKS = 2 }; /* sdpa: which of them are bound, in this order */
 #define WF_KERN_FLAT (1 << 28)        /* matrix: the epilogue sees rows as (0, batch * M + m, n) */
 
 /* Whether matmul_vec or matmul_blas is made for a problem (its words); else *why says what is in the way. */
@@ -29,7 +30,7 @@ size_t wf_kern_vec_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_blas_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_packed_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_quant_scratch(int64_t m, int64_t n, int64_t k, bool act_int8, int n_threads);
-size_t wf_kern_sdpa_scratch(int64_t b, int64_t hq, int64_t hkv, int64_t tq, int64_t tk, int64_t d, int n_threads);
+size_t wf_kern_sdpa_scratch(int64_t b, int64_t hq, int64_t hkv, int64_t tq, int64_t tk, int64_t d, int64_t e, int n_threads);
 size_t wf_kern_topk_scratch(int64_t rows, int64_t n, int64_t k);
 size_t wf_kern_sort_scratch(int64_t lines, int64_t n, int n_threads);
 

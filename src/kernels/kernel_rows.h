@@ -52,6 +52,10 @@ typedef struct wf_axis_run {
 /* Axes that advance together in `n_views` (1 or 2) become one; extents of 1 go. Gives the count. */
 int wf_axes_merge(wf_axis_run *axes, int n, int n_views);
 
+/* Keys before and after its own position that a query of attention sees; tk and tq where nothing bounds them. */
+void wf_sdpa_window(const wf_attrs *attrs, int64_t tq, int64_t tk, int64_t *left, int64_t *right);
+int64_t wf_sdpa_flops(const wf_attrs *attrs, const wf_view *q, const wf_view *k, const wf_view *v);
+
 /* Words 0 .. 26 of scan and sort (kernel_table.h). Errors: UNSUPPORTED (an operand beyond 32-bit indices). */
 typedef struct wf_line_words {
     int32_t word[27];

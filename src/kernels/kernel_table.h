@@ -22,7 +22,7 @@ typedef struct wf_kernel_req {
     wf_op op;               /* MATMUL, LINEAR, SDPA, TOPK, SCAN, SORT, SCATTER */
     wf_attrs attrs;
     int n_in;
-    wf_operand in[6];       /* the node's inputs in order; for LINEAR the bias is in the epilogue already and absent */
+    wf_operand in[8];       /* the node's inputs in order; for LINEAR the bias is in the epilogue already and absent */
     weft_dtype out_dtype;   /* of the node; with an epilogue its STORE decides */
     int out_rank;
     int64_t out_shape[WEFT_MAX_RANK];
@@ -71,10 +71,12 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
  *   19 WGSL rows: M of one batch, where batches were joined to M. The output is contiguous [batch, M, N]. 20 words.
  * LINEAR with block-type w: 0 M 1 N 2 K 3 first block of w's view 4 x offset 5 x row stride 6 x k stride
  *   7 byte offset of w's scale plane 8 byte offset of w's minimum plane 9 act_int8 10 blocks a row. 12 words.
- * SDPA: 0 B 1 Hq 2 Hkv 3 Tq 4 Tk 5 D 6 scale (f32 bits) 7 causal
+ * SDPA: 0 B 1 Hq 2 Hkv 3 Tq 4 Tk 5 D 6 scale (f32 bits) 7 keys after its position that a query sees (Tq: all)
  *   8 q offset 9..12 q strides (b,h,t,d) 13 k offset 14..17 18 v offset 19..22
  *   23 mask kind (0 none, 1 bool, 2 float) 24 mask offset 25..28 mask strides 29 kv_len step word or -1
- *   30 splits 31 WGSL rows: the bits of -infinity. Output contiguous [B, Tq, Hq, D] (time before heads). 32 words.
+ *   30 splits 31 WGSL rows: the bits of -infinity 32 keys before its position that a query sees (Tk: all) 33 softcap (f32 bits)
+ *   34 E, the width of v 35 slopes offset 36 stride 37 sinks offset 38 stride. Query i stands at position kv_len - Tq + i.
+ *   Output contiguous [B, Tq, Hq, E] (time before heads). 40 words.
  * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words.
  * SCAN, SORT: 0 lines 1 n 2 x offset 3 element stride of x 4 of the output 5 kind 6..12 extents of the other axes (7, padded
  *   with leading 1s) 13..19 their strides in x 20..26 in the output, which is contiguous in the shape of x. 28 words.

@@ -267,10 +267,11 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
 {
     wf_launch *l = &out->launch[0];
     const bool has_mask = req->attrs.sdpa.has_mask != 0, has_len = req->attrs.sdpa.has_kv_len != 0;
+    const bool per_head[2] = {req->attrs.sdpa.has_slopes != 0, req->attrs.sdpa.has_sinks != 0};
     l->row = "sdpa";
     if (req->epilogue)
         return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: takes no epilogue");
-    if (req->n_in < 3 + has_mask + has_len)
+    if (req->n_in < 3 + has_mask + has_len + per_head[0] + per_head[1])
         return wf_fail(WEFT_E_INTERNAL, "sdpa: %d inputs", req->n_in);
     int32_t types = 0;
     for (int i = 0; i < 3; i++) {
@@ -289,7 +290,12 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
     WF_TRY(put_all(l, 0, head, 6));
     const float scale = req->attrs.sdpa.scale != 0 ? req->attrs.sdpa.scale : 1.0f / sqrtf((float)(head[5] > 0 ? head[5] : 1));
     memcpy(&l->statics[6], &scale, 4);
-    l->statics[7] = req->attrs.sdpa.causal != 0;
+    int64_t left, right;
+    wf_sdpa_window(&req->attrs, head[3], head[4], &left, &right);
+    WF_TRY(put(l, 7, right));
+    WF_TRY(put(l, 32, left));
+    memcpy(&l->statics[33], &req->attrs.sdpa.softcap, 4);
+    WF_TRY(put(l, 34, req->in[2].view.shape[3]));
     if (has_mask) {
         const wf_operand *m = &req->in[3];
         if (m->dtype != WEFT_DTYPE_BOOL && !is_float(m->dtype))
@@ -314,11 +320,21 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
             bind(l, at, WF_ACCESS_READ);
         }
     }
+    for (int i = 0, at = 3 + has_mask + has_len; i < 2; i++) {
+        if (!per_head[i])
+            continue;
+        if (req->in[at].dtype != WEFT_DTYPE_F32 || req->in[at].view.rank != 1)
+            return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: %s of %s", i ? "sinks" : "slopes", weft_dtype_name(req->in[at].dtype));
+        WF_TRY(put(l, 35 + 2 * i, req->in[at].view.offset));
+        WF_TRY(put(l, 36 + 2 * i, req->in[at].view.strides[0]));
+        l->statics[39] |= i ? WF_SDPA_SINKS : WF_SDPA_SLOPES;
+        bind(l, at++, WF_ACCESS_READ);
+    }
     l->statics[31] = types;
     l->n_static = WF_KERN_SDPA_WORDS;
     WF_TRY(check_forced("sdpa", l->row));
-    out->scratch_bytes = wf_kern_sdpa_scratch(head[0], head[1], head[2], head[3], head[4], head[5], n_threads(caps));
-    out->flops = 4 * head[0] * head[1] * head[3] * head[4] * head[5] / (req->attrs.sdpa.causal && head[3] > 1 ? 2 : 1);
+    out->scratch_bytes = wf_kern_sdpa_scratch(head[0], head[1], head[2], head[3], head[4], head[5], req->in[2].view.shape[3], n_threads(caps));
+    out->flops = wf_sdpa_flops(&req->attrs, q, k, &req->in[2].view);
     for (int i = 0; i < 3; i++)
         out->bytes += (int64_t)weft_dtype_block_bytes(req->in[i].dtype) * wf_view_numel(&req->in[i].view);
     out->bytes += (int64_t)weft_dtype_block_bytes(req->out_dtype) * wf_view_numel(q);

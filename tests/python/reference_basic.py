@@ -331,25 +331,44 @@ def rope(x, positions=None, dim=0, base=10000.0, scale=1.0, interleaved=False):
 
 def drawn_attention(d):
     b, h, group = d.int(1, 2), d.int(1, 2), d.int(1, 2)
-    tq, tk, size = d.int(1, 5), d.int(1, 7), d.int(1, 8)
-    q, k, v = d.tensor((b, h * group, tq, size)), d.tensor((b, h, tk, size)), d.tensor((b, h, tk, size))
-    mask = d.tensor((tq, tk)) if d.bool() else None
-    return q, k, v, {"attn_mask": mask, "is_causal": d.bool(), "scale": d.choice((None, 0.5))}
+    tq, tk, size, width = d.int(1, 5), d.int(1, 7), d.int(1, 8), d.choice((None, 3))
+    q, k, v = d.tensor((b, h * group, tq, size)), d.tensor((b, h, tk, size)), d.tensor((b, h, tk, width or size))
+    form = d.choice((None, (tq, tk), (b, 1, tq, tk), (b, h * group, tq, tk), (1, h * group, 1, tk)))
+    mask = None if form is None else d.tensor(form, dtype="bool_") if d.bool() else d.tensor(form)
+    more = {name: d.tensor((h * group,)) for name in ("alibi_slopes", "sinks") if d.int(0, 3) == 0}
+    if d.bool():
+        more |= {"window_left": d.int(-1, 4), "window_right": d.int(-1, 4)}
+    return q, k, v, {"attn_mask": mask, "is_causal": d.bool(), "scale": d.choice((None, 0.5)), "softcap": d.choice((0.0, 0.0, 0.75)), **more}
 
 
 @reference("scaled_dot_product_attention", draw=drawn_attention, values="unit", dtypes=("float32", "float16", "bfloat16"),
            n=lambda q, k, v, **kw: k.shape[-2] + q.shape[-1])
-def attention(q, k, v, attn_mask=None, is_causal=False, scale=None):
+def attention(q, k, v, attn_mask=None, is_causal=False, scale=None, window_left=-1, window_right=-1, softcap=0.0, alibi_slopes=None, sinks=None):
     k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
     s = q @ np.swapaxes(k, -1, -2) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if attn_mask is not None:
-        s = s + attn_mask
+    tq, tk = s.shape[-2:]
+    distance = np.arange(tk) - (tk - tq + np.arange(tq))[:, None]
+    if softcap:
+        s = softcap * np.tanh(s / softcap)
+    if alibi_slopes is not None:
+        s = s + alibi_slopes[:, None, None] * distance
+    hidden = np.zeros((tq, tk), bool)
     if is_causal:
-        tq, tk = s.shape[-2:]
-        s = np.where(np.tril(np.ones((tq, tk), bool), tk - tq), s, -np.inf)
+        hidden |= distance > 0
+    if window_left >= 0:
+        hidden |= distance < -window_left
+    if window_right >= 0:
+        hidden |= distance > window_right
+    if attn_mask is not None:
+        s = np.where(attn_mask, s, -np.inf) if attn_mask.dtype == bool else s + attn_mask
+    s = np.where(hidden, -np.inf, s)
     top = np.max(s, axis=-1, keepdims=True)
+    if sinks is not None:
+        top = np.maximum(top, sinks[:, None, None])
     p = np.where(np.isneginf(top), 0, np.exp(s - np.where(np.isneginf(top), 0, top)))
     total = p.sum(axis=-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(sinks[:, None, None] - top)
     return np.where(total == 0, 0, p / np.where(total == 0, 1, total)) @ v
 
 

@@ -82,8 +82,11 @@ typedef struct ref_attention {
     double scale;          /* 0: 1 / sqrt(D) */
     const ref_array *mask; /* [B, Hq, Tq, Tk] by strides, or NULL */
     int64_t kv_len;        /* below 0: Tk */
+    int64_t left, right;   /* of the window, one more; 0: no bound */
+    double softcap;        /* 0: none */
+    const double *slopes, *sinks; /* one a head, or NULL */
 } ref_attention;
-/* *max_v, *max_s: largest |v|, and largest sum of |scale q k| + |mask|, that a row meets. */
+/* *max_v, *max_s: largest |v|, and largest sum of |scale q k| + |slope distance| + |mask|, that a row meets. */
 ref_array ref_sdpa(const ref_array *q, const ref_array *k, const ref_array *v, const ref_attention *o, ref_array *max_v,
                    ref_array *max_s);
 

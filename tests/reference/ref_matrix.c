@@ -88,7 +88,8 @@ static long double score(const ref_array *q, const ref_array *k, const ref_atten
 {
     int64_t Tq = q->shape[2], Tk = k->shape[2], L = o->kv_len < 0 ? Tk : o->kv_len;
     *size = 0;
-    if (j >= L || (o->causal && j > L - Tq + at[2]))
+    int64_t distance = j - (L - Tq + at[2]);
+    if (j >= L || (o->causal && distance > 0) || (o->left && distance < 1 - o->left) || (o->right && distance > o->right - 1))
         return -INFINITY;
     long double s = 0;
     for (int64_t d = 0; d < q->shape[3]; d++) {
@@ -96,6 +97,12 @@ static long double score(const ref_array *q, const ref_array *k, const ref_atten
                         *ref_at(k, (int64_t[]){at[0], at[1] / group, j, d});
         s += p;
         *size += fabsl(p);
+    }
+    if (o->softcap > 0)
+        s = o->softcap * tanhl(s / o->softcap);
+    if (o->slopes) {
+        s += (long double)o->slopes[at[1]] * distance;
+        *size += fabsl((long double)o->slopes[at[1]] * distance);
     }
     if (!o->mask)
         return s;
@@ -110,15 +117,16 @@ static long double score(const ref_array *q, const ref_array *k, const ref_atten
 ref_array ref_sdpa(const ref_array *q, const ref_array *k, const ref_array *v, const ref_attention *o, ref_array *max_v,
                    ref_array *max_s)
 {
-    int64_t Hq = q->shape[1], Tq = q->shape[2], D = q->shape[3], Tk = k->shape[2], group = Hq ? Hq / k->shape[1] : 1;
+    int64_t Hq = q->shape[1], Tq = q->shape[2], D = q->shape[3], E = v->shape[3], Tk = k->shape[2], group = Hq ? Hq / k->shape[1] : 1;
     long double scale = o->scale != 0 ? o->scale : 1 / sqrtl((long double)D);
-    ref_array r = ref_like(q);
-    *max_v = ref_like(q);
-    *max_s = ref_like(q);
+    int64_t dims[4] = {q->shape[0], Hq, Tq, E};
+    ref_array r = ref_new(4, dims);
+    *max_v = ref_new(4, dims);
+    *max_s = ref_new(4, dims);
     long double *s = ref_alloc(sizeof *s * (size_t)(Tk + 1));
     for (int64_t row = 0; row < q->shape[0] * Hq * Tq; row++) {
         int64_t at[3] = {row / Tq / Hq, row / Tq % Hq, row % Tq};
-        long double most = -INFINITY, largest = 0, sum = 0, size;
+        long double most = o->sinks ? o->sinks[at[1]] : -INFINITY, largest = o->sinks ? fabsl(most) : 0, sum = 0, size;
         for (int64_t j = 0; j < Tk; j++) {
             s[j] = score(q, k, o, at, j, group, scale, &size);
             most = s[j] > most ? s[j] : most;
@@ -128,7 +136,8 @@ ref_array ref_sdpa(const ref_array *q, const ref_array *k, const ref_array *v, c
             s[j] = s[j] == -INFINITY ? 0 : expl(s[j] - most);
             sum += s[j];
         }
-        for (int64_t d = 0; d < D; d++) {
+        sum += o->sinks ? expl(o->sinks[at[1]] - most) : 0;
+        for (int64_t d = 0; d < E; d++) {
             long double y = 0;
             double reach = 0;
             for (int64_t j = 0; j < Tk; j++) {
@@ -138,9 +147,9 @@ ref_array ref_sdpa(const ref_array *q, const ref_array *k, const ref_array *v, c
                 y += s[j] / sum * value;
                 reach = fabs(value) > reach ? fabs(value) : reach;
             }
-            r.data[row * D + d] = (double)y;
-            max_v->data[row * D + d] = reach;
-            max_s->data[row * D + d] = (double)largest;
+            r.data[row * E + d] = (double)y;
+            max_v->data[row * E + d] = reach;
+            max_s->data[row * E + d] = (double)largest;
         }
     }
     return r;

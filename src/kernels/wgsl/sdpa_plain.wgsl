@@ -8,8 +8,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let index = i32((wg.x + wg.y * nw.x) * {{WG}}u + lid);
     let hq = p(1u);
     let tq = p(3u);
-    let d_end = p(5u);
-    let quads = (d_end + 3) / 4;
+    let e_end = p(34u);
+    let quads = (e_end + 3) / 4;
     let row = index / quads;
     if (row >= p(0u) * hq * tq) {
         return;
@@ -19,22 +19,19 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let i = (row / hq) % tq;
     let batch = row / hq / tq;
     let kv_head = head / (hq / p(2u));
-    let length = kv_len();
-    let last = select(length - 1, length - tq + i, p(7u) != 0);
-    let end = min(length, last + 1);
+    let keys = keys_of(batch, head, i, kv_len());
     let q_base = p(8u) + batch * p(9u) + head * p(10u) + i * p(11u);
     let k_base = p(13u) + batch * p(14u) + kv_head * p(15u);
     let v_base = p(18u) + batch * p(19u) + kv_head * p(20u);
-    let mask_base = p(24u) + batch * p(25u) + head * p(26u) + i * p(27u);
-    var m = lowest;
-    var l = 0.0;
+    var m = begin_max(head);
+    var l = begin_sum(head, m);
     var o = vec4<f32>();
-    for (var j = 0; j < end; j++) {
+    for (var j = keys.first; j <= keys.last; j++) {
         var sum = vec4<f32>();
-        for (var d = 0; d < d_end; d += 4) {
+        for (var d = 0; d < p(5u); d += 4) {
             sum = fma(q_at(q_base, d), k_at(k_base + j * p(16u), d), sum);
         }
-        let s = score((sum.x + sum.y) + (sum.z + sum.w), mask_base, j, last);
+        let s = score((sum.x + sum.y) + (sum.z + sum.w), keys, j);
         let m_new = max(m, s);
         let alpha = exp(m - m_new);
         let w = weight(s, m_new);
@@ -43,8 +40,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
         m = m_new;
     }
     for (var c = 0; c < 4; c++) {
-        if (d0 + c < d_end) {
-            store_out(row * d_end + d0 + c, select(o[c] / l, 0.0, l == 0.0));
+        if (d0 + c < e_end) {
+            store_out(row * e_end + d0 + c, select(o[c] / l, 0.0, l == 0.0));
         }
     }
 }

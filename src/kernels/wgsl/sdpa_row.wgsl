@@ -4,10 +4,10 @@
 // One invocation scores one key; then the invocations lie DL a row of V (4 components each) and take
 // every NG-th key. SPLIT 0 walks all keys and stores the result: the plain row. SPLIT 1 (one query position)
 // takes CHUNK keys, work group x of them, and stores maximum, sum and unnormalised row to scratch
-// [B, Hq, splits, D + 2]; sdpa_combine joins them. The number of work groups then follows kv_len.
-// Excluded keys have weight 0 exactly; a row without keys gives zeros. Keys from kv_len on are not read.
-// Bindings: b0 q, b1 k, b2 v, then mask and kv_len where present, then the result. Static words:
-// kernel_table.h, and 31: the bits of -infinity. Reference: f64 loops (tests/test_kernel_table.c).
+// [B, Hq, splits, E + 2]; sdpa_combine joins them. The number of work groups then follows kv_len.
+// Excluded keys have weight 0 exactly; a row without keys gives zeros. Keys from kv_len on and outside the window are not
+// read. Bindings: b0 q, b1 k, b2 v, then mask, kv_len, slopes and sinks where present, then the result. Static words:
+// kernel_table.h. Reference: f64 loops (tests/test_kernel_table.c).
 var<workgroup> sq: array<vec4<f32>, {{=HEADS * D4}}>;
 var<workgroup> sp: array<f32, {{=HEADS * WG}}>;
 var<workgroup> red: array<f32, {{=HEADS * WG}}>;
@@ -35,21 +35,22 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let batch = row / hq / p(3u);
 {{/if}}
     let length = kv_len();
-    let last = select(length - 1, length - p(3u) + i, p(7u) != 0);
+{{#for G=0..HEADS}}
+    let keys{{G}} = keys_of(batch, head + {{G}}, i, length);
+{{/for}}
 {{#if SPLIT}}
-    let begin = split * {{CHUNK}};
-    let end = min(min(length, last + 1), begin + {{CHUNK}});
-    if (begin >= length) {
+    let begin = max(split * {{CHUNK}}, keys0.first);
+    let end = min(keys0.last + 1, split * {{CHUNK}} + {{CHUNK}});
+    if (begin >= end) {
         return;
     }
 {{#else}}
-    let begin = 0;
-    let end = min(length, last + 1);
+    let begin = keys0.first;
+    let end = keys0.last + 1;
 {{/if}}
     let q_base = p(8u) + batch * p(9u) + head * p(10u) + i * p(11u);
     let k_base = p(13u) + batch * p(14u) + (head / share) * p(15u);
     let v_base = p(18u) + batch * p(19u) + (head / share) * p(20u);
-    let mask_base = p(24u) + batch * p(25u) + head * p(26u) + i * p(27u);
     for (var e = t; e < {{=HEADS * D4}}; e += {{WG}}) {
         sq[e] = q_at(q_base + (e / {{D4}}) * p(10u), (e % {{D4}}) * 4);
     }
@@ -58,8 +59,8 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let lane = t % {{DL}};
     let part = t / {{DL}};
 {{#for G=0..HEADS}}
-    var m{{G}} = lowest;
-    var l{{G}} = 0.0;
+    var m{{G}} = begin_max(head + {{G}});
+    var l{{G}} = select(0.0, begin_sum(head + {{G}}, m{{G}}), t == 0);
 {{#for N=0..NV}}
     var o{{G}}_{{N}} = vec4<f32>();
 {{/for}}
@@ -67,7 +68,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     for (var j0 = begin; j0 < end; j0 += {{WG}}) {
         let j = j0 + t;
 {{#for G=0..HEADS}}
-        var s{{G}} = minus_infinity();
+        var s{{G}} = bitcast<f32>(p(31u));
 {{/for}}
         if (j < end) {
             let k_row = k_base + j * p(16u);
@@ -81,7 +82,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
 {{/for}}
             }
 {{#for G=0..HEADS}}
-            s{{G}} = score((d{{G}}.x + d{{G}}.y) + (d{{G}}.z + d{{G}}.w), mask_base + {{G}} * p(26u), j, last);
+            s{{G}} = score((d{{G}}.x + d{{G}}.y) + (d{{G}}.z + d{{G}}.w), keys{{G}}, j);
 {{/for}}
         }
 {{#for G=0..HEADS}}
@@ -141,13 +142,13 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     {
         let l = red[{{=G * WG}}];
 {{#if SPLIT}}
-        let out = ((batch * hq + head + {{G}}) * p(30u) + split) * (p(5u) + 2);
+        let out = ((batch * hq + head + {{G}}) * p(30u) + split) * (p(34u) + 2);
         if (t == 0) {
             store_out(out, m{{G}});
             store_out(out + 1, l);
         }
 {{#else}}
-        let out = ((batch * p(3u) + i) * hq + head) * p(5u);
+        let out = ((batch * p(3u) + i) * hq + head) * p(34u);
 {{/if}}
 {{#for N=0..NV}}
         sacc[t] = o{{G}}_{{N}};
@@ -159,7 +160,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
             }
             let d = (t + {{=N * DL}}) * 4;
             for (var c = 0; c < 4; c++) {
-                if (d + c < p(5u)) {
+                if (d + c < p(34u)) {
 {{#if SPLIT}}
                     store_out(out + 2 + d + c, v[c]);
 {{#else}}

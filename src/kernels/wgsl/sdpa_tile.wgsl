@@ -1,6 +1,6 @@
 // Attention in tiles: a work group takes BQ query rows of one head and walks the keys 32 at a time with
 // an online softmax (Dao et al. 2022, algorithm 1). Components go through workgroup memory 32 at a time,
-// so its size does not depend on D; the result stays in registers, D / 32 * 16 floats an invocation.
+// so its size does not depend on D; the result stays in registers, E / 32 * 16 floats an invocation.
 //
 // Invocation (ry, cx) has query rows 4 ry .. 4 ry + 3 and, of the scores, keys 4 cx .. 4 cx + 3; of the
 // result, components 4 cx .. 4 cx + 3 of each 32. q and k are stored transposed, four rows a vector.
@@ -12,9 +12,8 @@ var<workgroup> skv: array<vec4<f32>, 256>;
 var<workgroup> sp: array<vec4<f32>, {{=8 * BQ}}>;
 var<workgroup> red: array<vec4<f32>, {{=2 * BQ}}>;
 
-fn score4(s: vec4<f32>, mask_row: i32, j: i32, last: i32) -> vec4<f32> {
-    return vec4<f32>(score(s.x, mask_row, j, last), score(s.y, mask_row, j + 1, last),
-                     score(s.z, mask_row, j + 2, last), score(s.w, mask_row, j + 3, last));
+fn score4(s: vec4<f32>, keys: Keys, j: i32) -> vec4<f32> {
+    return vec4<f32>(score(s.x, keys, j), score(s.y, keys, j + 1), score(s.z, keys, j + 2), score(s.w, keys, j + 3));
 }
 
 fn weight4(s: vec4<f32>, m: f32) -> vec4<f32> {
@@ -47,21 +46,20 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     let batch = tile / tiles / hq;
     let kv_head = head / (hq / p(2u));
     let length = kv_len();
-    let causal = p(7u) != 0;
-    let end = select(length, min(length, length - tq + min(i0 + {{BQ}}, tq)), causal);
+    let begin = keys_of(batch, head, i0, length).first;
+    let end = keys_of(batch, head, min(i0 + {{BQ}}, tq) - 1, length).last + 1;
     let q_base = p(8u) + batch * p(9u) + head * p(10u);
     let k_base = p(13u) + batch * p(14u) + kv_head * p(15u);
     let v_base = p(18u) + batch * p(19u) + kv_head * p(20u);
-    let mask_base = p(24u) + batch * p(25u) + head * p(26u);
     let row = i0 + 4 * ry;
-    var m = vec4<f32>(lowest);
-    var l = vec4<f32>();
+    var m = vec4<f32>(begin_max(head));
+    var l = vec4<f32>(select(0.0, begin_sum(head, m.x), cx == 0));
 {{#for C=0..NC}}
 {{#for R=0..4}}
     var o{{C}}_{{R}} = vec4<f32>();
 {{/for}}
 {{/for}}
-    for (var j0 = 0; j0 < end; j0 += 32) {
+    for (var j0 = begin; j0 < end; j0 += 32) {
 {{#for R=0..4}}
         var s{{R}} = vec4<f32>();
 {{/for}}
@@ -103,10 +101,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
         }
         let j = j0 + 4 * cx;
 {{#for R=0..4}}
-        {
-            let i = min(row + {{R}}, tq - 1);
-            s{{R}} = score4(s{{R}}, mask_base + i * p(27u), j, select(length - 1, length - tq + i, causal));
-        }
+        s{{R}} = score4(s{{R}}, keys_of(batch, head, min(row + {{R}}, tq - 1), length), j);
 {{/for}}
         red[cx * {{=BQ / 4}} + ry] = vec4<f32>(max4(s0), max4(s1), max4(s2), max4(s3));
         workgroupBarrier();
@@ -154,11 +149,11 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     }
 {{#for R=0..4}}
     if (row + {{R}} < tq) {
-        let out = ((batch * tq + row + {{R}}) * hq + head) * p(5u);
+        let out = ((batch * tq + row + {{R}}) * hq + head) * p(34u);
 {{#for C=0..NC}}
         for (var x = 0; x < 4; x++) {
             let d = {{=32 * C}} + 4 * cx + x;
-            if (d < p(5u)) {
+            if (d < p(34u)) {
                 store_out(out + d, select(o{{C}}_{{R}}[x] / total[{{R}}], 0.0, total[{{R}}] == 0.0));
             }
         }
