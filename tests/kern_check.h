@@ -126,8 +126,8 @@ static inline weft_status run_request(const wf_kernel_req *req, void *const *in,
     void *scratch = malloc(c.scratch_bytes + 1);
     assert_non_null(scratch);
     atomic_bool cancel = false;
-    _Atomic uint32_t error = 0;
-    wf_cpu_run run = {.n_bind = l->n_bind, .statics = l->statics, .step = step, .pool = pool, .cancel = &cancel, .error_word = &error};
+    _Atomic uint32_t error[WF_ERROR_WORDS] = {0};
+    wf_cpu_run run = {.n_bind = l->n_bind, .statics = l->statics, .step = step, .pool = pool, .cancel = &cancel, .error = error};
     for (uint32_t i = 0; i < l->n_bind; i++) {
         const int b = l->bind[i];
         run.ptr[i] = b >= 0 ? in[b] : b == WF_BIND_OUT ? out : scratch;

@@ -262,7 +262,7 @@ static void r_instr(rmachine *m, int i)
     case WF_KOP_IN: r.f = *m->in; break;
     case WF_KOP_STORE: r_store((weft_dtype)m->k->bind[in->slot].dtype, m->ptr[in->slot], a.i, b); break;
     case WF_KOP_CHECK:
-        r.i = a.i < 0 ? a.i + w[0] : a.i;
+        r.i = a.i < 0 && !in->imm ? a.i + w[0] : a.i;
         if (r.i < 0 || r.i >= w[0]) {
             r.i = 0;
             m->error = 1;

@@ -197,10 +197,18 @@ static void an_index_outside_is_an_error_of_the_evaluation(void **state)
     float out[3];
     weft_tensor *bad[] = {weft_scatter(x, 0, INTS(3), FLOATS(1)), weft_index_add(x, 0, INTS(-4), FLOATS(1), 1), weft_take(x, INTS(0, 7)),
                           weft_index(x, (weft_tensor *[]){INTS(5)}, 1), weft_index_put(x, (weft_tensor *[]){INTS(-9)}, 1, FLOATS(1), true),
-                          weft_masked_scatter(x, weft_tensor_from(ctx, WEFT_DTYPE_BOOL, 1, (int64_t[]){3}, "\1\1\1"), FLOATS(1, 2))};
+                          weft_masked_scatter(x, weft_tensor_from(ctx, WEFT_DTYPE_BOOL, 1, (int64_t[]){3}, "\1\1\1"), FLOATS(1, 2)),
+                          weft_gather(x, 0, INTS(1, 3)), weft_index_select(x, 0, INTS(-4)), weft_take_along_axis(x, INTS(2, 1000000), 0),
+                          weft_embedding(weft_reshape(x, 2, (int64_t[]){3, 1}), INTS(0, 8))};
+    static const char *const sentences[] = {"holds 3, outside its axis of extent 3", "holds -4, outside its axis of extent 3", "holds 7, outside its axis of extent 3",
+                                            "holds 5, outside its axis of extent 3", "holds -9, outside its axis of extent 3", "holds 2, outside its axis of extent 2",
+                                            "holds 3, outside its axis of extent 3", "holds -4, outside its axis of extent 3",
+                                            "holds 1000000, outside its axis of extent 3", "holds 8, outside its axis of extent 3"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         sound(bad[i]);
         assert_int_equal(weft_read(bad[i], out, weft_tensor_nbytes(bad[i])), WEFT_E_INDEX);
+        if (!strstr(weft_error_message(), sentences[i]))
+            fail_msg("\"%s\" does not say \"%s\"", weft_error_message(), sentences[i]);
     }
     EXPECT(weft_scatter(x, 0, INTS(-3), FLOATS(9)), 0, 9, 2, 3);
 }

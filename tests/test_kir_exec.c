@@ -104,18 +104,22 @@ static bool same_element(weft_dtype dtype, const uint8_t *a, const uint8_t *b, i
     return (r_nan(t, x) && r_nan(t, y)) || (weft_dtype_is_float(dtype) && r_as_double(t, x) == 0 && r_as_double(t, y) == 0);
 }
 
+static int32_t found[WF_ERROR_WORDS]; /* the error words of the last run */
+
 static void run_with(world *w, wf_pool *pool, uint32_t *error)
 {
     wf_cpu_kernel *ck = NULL;
     assert_int_equal(wf_cpu_kernel_create(&w->f.k, &ck), WEFT_OK);
-    _Atomic uint32_t word = 0;
-    wf_cpu_run run = {.n_bind = w->f.k.n_bind, .statics = w->f.words, .step = w->step, .pool = pool, .error_word = &word};
+    _Atomic uint32_t word[WF_ERROR_WORDS] = {0};
+    wf_cpu_run run = {.n_bind = w->f.k.n_bind, .statics = w->f.words, .step = w->step, .pool = pool, .error = word};
     for (int i = 0; i < w->f.k.n_bind; i++) {
         run.ptr[i] = w->b[i].got;
         run.size[i] = w->b[i].bytes;
     }
     assert_int_equal(wf_cpu_kernel_run(ck, &run), WEFT_OK);
-    *error = word;
+    *error = word[WF_ERROR_SET];
+    for (int i = 0; i < WF_ERROR_WORDS; i++)
+        found[i] = (int32_t)word[i];
     wf_cpu_kernel_destroy(ck);
 }
 
@@ -647,10 +651,10 @@ static void large_outputs_are_stored_past_the_caches_and_right(void **state)
     done(w);
 }
 
-static void an_index_outside_its_extent_sets_the_error_word(void **state)
+static void an_index_outside_its_extent_sets_the_error_words(void **state)
 {
     (void)state;
-    for (int bad = 0; bad < 3; bad++) {
+    for (int bad = 0; bad < 4; bad++) {
         world *w = calloc(1, sizeof *w);
         int64_t extents[] = {4};
         int32_t extent = 5;
@@ -660,15 +664,17 @@ static void an_index_outside_its_extent_sets_the_error_word(void **state)
         bind_data(w, WEFT_DTYPE_I32, 4, WF_ACCESS_WRITE);
         fx_stage(&w->f, WF_KSTAGE_OUTER);
         int index = fx_row_major(&w->f, 1);
-        int v = fx_imm(&w->f, WF_KOP_CHECK, WF_KTY_I32, fx_load(&w->f, 0, index), fx_words(&w->f, 1, &extent), 0);
+        int v = fx_imm(&w->f, WF_KOP_CHECK, WF_KTY_I32, fx_load(&w->f, 0, index), fx_words(&w->f, 1, &extent), bad == 3);
         fx_store(&w->f, 1, index, v);
         int32_t *x = (int32_t *)w->b[0].got, *y = (int32_t *)w->b[1].got;
-        const int32_t values[] = {0, -5, 4, bad == 0 ? -1 : bad == 1 ? 5 : -6};
+        const int32_t values[] = {0, bad == 3 ? 0 : -5, 4, bad == 0 ? -1 : bad == 1 ? 5 : bad == 2 ? -6 : -2};
         const int32_t want[] = {0, 0, 4, bad == 0 ? 4 : 0};
         memcpy(x, values, sizeof values);
         uint32_t error;
         run_with(w, pools[0], &error);
         assert_int_equal(error != 0, bad != 0);
+        assert_int_equal(found[WF_ERROR_INDEX], bad ? values[3] : 0);
+        assert_int_equal(found[WF_ERROR_EXTENT], bad ? extent : 0);
         assert_memory_equal(y, want, sizeof want);
         done(w);
     }
@@ -681,9 +687,9 @@ static void a_cancelled_kernel_says_so(void **state)
     make_softmax(w, 300, 300, false);
     wf_cpu_kernel *ck = NULL;
     assert_int_equal(wf_cpu_kernel_create(&w->f.k, &ck), WEFT_OK);
-    _Atomic uint32_t word = 0;
+    _Atomic uint32_t word[WF_ERROR_WORDS] = {0};
     atomic_bool cancel = true;
-    wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .cancel = &cancel, .error_word = &word};
+    wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .cancel = &cancel, .error = word};
     for (int i = 0; i < 2; i++) {
         run.ptr[i] = w->b[i].got;
         run.size[i] = w->b[i].bytes;
@@ -704,8 +710,8 @@ static void a_failed_allocation_is_reported_and_leaks_nothing(void **state)
     int failures = 0;
     for (uint64_t n = 1; n < 12; n++) {
         wf_cpu_kernel *ck = NULL;
-        _Atomic uint32_t word = 0;
-        wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .error_word = &word};
+        _Atomic uint32_t word[WF_ERROR_WORDS] = {0};
+        wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .error = word};
         for (int i = 0; i < 2; i++) {
             run.ptr[i] = w->b[i].got;
             run.size[i] = w->b[i].bytes;
@@ -761,8 +767,8 @@ static void epilogues_equal_the_reference_on_tiles_of_every_size(void **state)
         int32_t statics[300];
         statics[0] = shift;
         memcpy(statics + 1, f->words, sizeof f->words);
-        _Atomic uint32_t word = 0;
-        wf_cpu_run run = {.n_bind = 5, .statics = statics, .error_word = &word};
+        _Atomic uint32_t word[WF_ERROR_WORDS] = {0};
+        wf_cpu_run run = {.n_bind = 5, .statics = statics, .error = word};
         rmachine *m = calloc(1, sizeof *m);
         void *want[4];
         for (int b = 0; b < 4; b++) {
@@ -803,8 +809,8 @@ static void a_kernel_of_one_element_is_quick(void **state)
     fx_store(&w->f, 1, index, fx_op(&w->f, WF_KOP_NEG, WF_KTY_F32, v, -1, -1));
     wf_cpu_kernel *ck = NULL;
     assert_int_equal(wf_cpu_kernel_create(&w->f.k, &ck), WEFT_OK);
-    _Atomic uint32_t word = 0;
-    wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .error_word = &word};
+    _Atomic uint32_t word[WF_ERROR_WORDS] = {0};
+    wf_cpu_run run = {.n_bind = 2, .statics = w->f.words, .pool = pools[1], .error = word};
     for (int i = 0; i < 2; i++) {
         run.ptr[i] = w->b[i].got;
         run.size[i] = w->b[i].bytes;
@@ -851,7 +857,7 @@ int main(void)
         cmocka_unit_test(empty_rows_give_starting_values_and_empty_outputs_run_nothing),
         cmocka_unit_test(indices_outside_a_binding_touch_nothing_outside),
         cmocka_unit_test(large_outputs_are_stored_past_the_caches_and_right),
-        cmocka_unit_test(an_index_outside_its_extent_sets_the_error_word),
+        cmocka_unit_test(an_index_outside_its_extent_sets_the_error_words),
         cmocka_unit_test(a_cancelled_kernel_says_so),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(epilogues_equal_the_reference_on_tiles_of_every_size),

@@ -249,7 +249,10 @@ static void a_target_outside_the_classes_is_found(void **state)
         weft_tensor *target = weft_tensor_from(ctx, WEFT_DTYPE_I32, 1, (int64_t[]){2}, (int32_t[]){1, wrong[i]});
         weft_tensor *loss = weft_cross_entropy(F(2, 4), target, NULL);
         float value;
+        char sentence[80];
         assert_int_equal(weft_read(loss, &value, sizeof value), WEFT_E_INDEX);
+        snprintf(sentence, sizeof sentence, "holds %d, outside its axis of extent 4", wrong[i]);
+        assert_non_null(strstr(weft_error_message(), sentence));
         weft_scope_end(scope);
     }
     const char *device = getenv("WEFT_TEST_DEVICE");

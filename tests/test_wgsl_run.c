@@ -66,21 +66,24 @@ typedef struct operand {
     size_t n;
 } operand;
 
-/* Runs f over its operands, one a binding; written ones are read back. Returns the error word. */
+static int32_t found[4]; /* the error words of the last run */
+
+/* Runs f over its operands, one a binding; written ones are read back. Returns the first error word. */
 static uint32_t run(fixture *f, const operand *operands, const uint32_t *step, int step_words)
 {
     wf_str text = WF_STR_INIT;
-    uint32_t ids[WF_MAX_BIND], statics = next_id++, steps = next_id++, program = next_id++, error = 0;
+    uint32_t ids[WF_MAX_BIND], statics = next_id++, steps = next_id++, program = next_id++;
     wf_cmd cmd = {.kind = WF_CMD_DISPATCH, .program = program, .static_bytes = f->k.n_static * 4u};
     uint8_t window[WF_STATIC_MAX_BYTES] = {0}, block[WF_STEP_BYTES] = {0};
     uint64_t fence;
 
+    memset(found, 0, sizeof found);
     OK(wf_wgsl_emit(&dev->caps, &f->k, &text));
     wf_program_desc desc = {.kind = WF_PROGRAM_WGSL, .label = "test", .wgsl = text.ptr};
     for (int i = 0; i < f->k.n_bind + f->k.has_error; i++) {
         bool is_error = i == f->k.n_bind;
-        const void *bytes = is_error ? (const void *)&error : operands[i].bytes;
-        size_t n = is_error ? 4 : operands[i].n, padded = wf_align_up(n, 16);
+        const void *bytes = is_error ? (const void *)found : operands[i].bytes;
+        size_t n = is_error ? sizeof found : operands[i].n, padded = wf_align_up(n, 16);
         uint8_t *copy = calloc(1, padded);
         ids[i] = next_id++;
         memcpy(copy, bytes, n);
@@ -105,12 +108,12 @@ static uint32_t run(fixture *f, const operand *operands, const uint32_t *step, i
     OK(dev->vt->wait(dev, fence, -1));
     for (int i = 0; i < (int)cmd.n_bind; i++) {
         bool is_error = i == f->k.n_bind;
-        size_t n = is_error ? 4 : operands[i].n;
+        size_t n = is_error ? sizeof found : operands[i].n;
         if (desc.access[i] & WF_ACCESS_WRITE) {
             uint8_t *copy = calloc(1, wf_align_up(n, 4));
             OK(dev->vt->read(dev, ids[i], 0, copy, wf_align_up(n, 4), &fence));
             OK(dev->vt->wait(dev, fence, -1));
-            memcpy(is_error ? (void *)&error : operands[i].bytes, copy, n);
+            memcpy(is_error ? (void *)found : operands[i].bytes, copy, n);
             free(copy);
         }
         dev->vt->buffer_destroy(dev, ids[i]);
@@ -119,7 +122,7 @@ static uint32_t run(fixture *f, const operand *operands, const uint32_t *step, i
     dev->vt->buffer_destroy(dev, steps);
     dev->vt->program_destroy(dev, program);
     wf_str_free(&text);
-    return error;
+    return (uint32_t)found[WF_ERROR_SET];
 }
 
 static uint32_t bits_of(float f)
@@ -856,6 +859,8 @@ static void gather_checks_its_indices(void **state)
         fx_store(&f, o, fx_row_major(&f, 2), fx_load(&f, t, cell));
         uint32_t error = run(&f, (operand[]){{table, sizeof table}, {ids, sizeof ids}, {out, sizeof out}}, step, 8);
         assert_true((error != 0) == (bad == 1));
+        assert_int_equal(found[WF_ERROR_INDEX], bad ? 9 : 0);
+        assert_int_equal(found[WF_ERROR_EXTENT], bad ? 9 : 0);
         for (int i = 0; i < 4; i++)
             for (int c = 0; c < 6; c++) {
                 int r = ids[i] + (bad ? 4 : 0);

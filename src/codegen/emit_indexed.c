@@ -62,7 +62,7 @@ static int checked_index(wf_emit *e, int32_t n, int input, const wf_pos *at, int
         return wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, two(b, WF_KOP_LT, WF_KTY_BOOL, v, i32(b, 0)), wrapped, v);
     }
     v = wf_emit_input(e, n, input, at);
-    return v < 0 ? v : wf_kb_check(b, v, extent);
+    return v < 0 ? v : wf_kb_check(b, v, extent, e->g->nodes[n].attrs.index.strict != 0);
 }
 
 /* out[pre.., idx.., post..] = x[pre.., index[idx..], post..] */
@@ -97,7 +97,7 @@ static int emit_index_select(wf_emit *e, int32_t id, const wf_pos *pos)
     } else {
         int at = wf_kb_unravel(&e->b, pos->lin, n->rank, n->shape, iv->offset, istrides);
         v = wf_emit_at(e, n->src[1], at);
-        v = v < 0 ? v : wf_kb_check(&e->b, v, xv->shape[axis]);
+        v = v < 0 ? v : wf_kb_check(&e->b, v, xv->shape[axis], n->attrs.index.strict != 0);
     }
     base = wf_kb_unravel(&e->b, pos->lin, n->rank, n->shape, xv->offset, xstrides);
     if (v < 0 || base < 0)
@@ -115,7 +115,7 @@ static int emit_gather(wf_emit *e, int32_t id, const wf_pos *pos)
     int v = wf_emit_input(e, id, 1, pos);
     if (v < 0)
         return -1;
-    v = wf_kb_check(&e->b, v, xv->shape[axis]);
+    v = wf_kb_check(&e->b, v, xv->shape[axis], false);
     return wf_emit_at(e, n->src[0], wf_emit_view_index(e, n, xv, pos, axis, v));
 }
 

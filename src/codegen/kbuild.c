@@ -223,7 +223,7 @@ int wf_kb_unravel(wf_kb *b, int index, int rank, const int64_t *shape, int64_t o
     return push(b, in, NULL, words, 2 * rank + 1);
 }
 
-int wf_kb_check(wf_kb *b, int index, int64_t extent)
+int wf_kb_check(wf_kb *b, int index, int64_t extent, bool strict)
 {
     int32_t word = (int32_t)extent;
     if (!fits32(extent)) {
@@ -231,7 +231,7 @@ int wf_kb_check(wf_kb *b, int index, int64_t extent)
         return -1;
     }
     b->code->kir.has_error = 1;
-    return push(b, (wf_kinstr){.op = WF_KOP_CHECK, .type = WF_KTY_I32, .a = (int16_t)index, .b = -1, .c = -1}, NULL, &word, 1);
+    return push(b, (wf_kinstr){.op = WF_KOP_CHECK, .type = WF_KTY_I32, .a = (int16_t)index, .b = -1, .c = -1, .imm = strict}, NULL, &word, 1);
 }
 
 void wf_kb_store(wf_kb *b, int bind, int index, int value)

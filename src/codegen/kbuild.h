@@ -39,7 +39,7 @@ int wf_kb_static(wf_kb *b, wf_kty type, int32_t word);
 int wf_kb_step(wf_kb *b, wf_kty type, int32_t step_word);
 int wf_kb_affine(wf_kb *b, const wf_affine *a);
 int wf_kb_unravel(wf_kb *b, int index, int rank, const int64_t *shape, int64_t offset, const int64_t *strides);
-int wf_kb_check(wf_kb *b, int index, int64_t extent);
+int wf_kb_check(wf_kb *b, int index, int64_t extent, bool strict);
 void wf_kb_store(wf_kb *b, int bind, int index, int value);
 void wf_kb_acc(wf_kb *b, wf_krop rop, wf_kty type, int value);
 

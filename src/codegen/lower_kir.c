@@ -380,13 +380,8 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
     if (dynamic) {
         wf_pos origin = {.affine = true};
         int start = wf_emit_input(&e, id, 2, &origin);
-        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR) {
-            /* CHECK counts negative indices from the end; a start has no such meaning. */
-            int64_t room = n->shape[axis] - v->shape[axis] + 1;
-            int negative = wf_kb_op(b, WF_KOP_LT, WF_KTY_BOOL, start, wf_kb_static(b, WF_KTY_I32, 0), -1);
-            start = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, negative, wf_kb_static(b, WF_KTY_I32, (int32_t)room), start);
-            start = wf_kb_check(b, start, room);
-        }
+        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR)
+            start = wf_kb_check(b, start, n->shape[axis] - v->shape[axis] + 1, true);
         int move = wf_kb_op(b, WF_KOP_MUL, WF_KTY_I32, start, wf_kb_static(b, WF_KTY_I32, (int32_t)strides[axis]), -1);
         index = wf_kb_op(b, WF_KOP_ADD, WF_KTY_I32, index, move, -1);
     }

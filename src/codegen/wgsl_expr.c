@@ -249,6 +249,7 @@ static void emit_unravel_function(const wf_wgsl_gen *g, int at)
 void wf_wgsl_emit_functions(const wf_wgsl_gen *g)
 {
     bool has_check = false;
+    unsigned word = g->bind_base + g->k->n_bind;
     for (int i = 0; i < g->k->n_instr; i++) {
         if (g->k->instr[i].op == WF_KOP_UNRAVEL)
             emit_unravel_function(g, i);
@@ -256,13 +257,16 @@ void wf_wgsl_emit_functions(const wf_wgsl_gen *g)
     }
     if (has_check)
         wf_str_addf(g->out,
-                    "fn check_index(i: i32, n: i32) -> i32 {\n"
-                    "    let j = select(i, i + n, i < 0);\n"
+                    "fn check_index(i: i32, n: i32, wrap: i32) -> i32 {\n"
+                    "    let j = select(i, i + wrap, i < 0);\n"
                     "    if (j >= 0 && j < n) { return j; }\n"
-                    "    atomicOr(&b%u[0], 1u);\n"
+                    "    if (atomicOr(&b%u[%d], 1u) == 0u) {\n"
+                    "        atomicStore(&b%u[%d], bitcast<u32>(i));\n"
+                    "        atomicStore(&b%u[%d], u32(n));\n"
+                    "    }\n"
                     "    return 0;\n"
                     "}\n",
-                    g->bind_base + g->k->n_bind);
+                    word, WF_ERROR_SET, word, WF_ERROR_INDEX, word, WF_ERROR_EXTENT);
 }
 
 /* ---- sources ---- */
@@ -333,9 +337,10 @@ static void emit_load(const wf_wgsl_gen *g, const wf_kinstr *in, const char *ind
 
 static void emit_check(const wf_wgsl_gen *g, const wf_kinstr *in, const char *index)
 {
-    char word[32], call[64];
+    char word[32], call[96];
     const char *const operand[3] = {index, "", ""};
-    snprintf(call, sizeof call, "check_index($a, %s)", wf_wgsl_word(g, in->slot, word));
+    wf_wgsl_word(g, in->slot, word);
+    snprintf(call, sizeof call, "check_index($a, %s, %s)", word, in->imm ? "0" : word);
     expand(call, true, operand, WF_KTY_I32, g->width, g->out);
 }
 

@@ -74,7 +74,7 @@ static weft_status checks_inside(wf_lowering *l, int32_t id)
     if (n->op != WF_OP_INDEX_SELECT)
         return WEFT_OK;
     int64_t extent = n->in[0].view.shape[n->attrs.index.axis];
-    return wf_lower_check(l, n->src[1], -extent, extent, "index_select");
+    return wf_lower_check(l, n->src[1], n->attrs.index.strict ? 0 : -extent, extent, "index_select");
 }
 
 static weft_status emit_group(wf_lowering *l, int32_t id)

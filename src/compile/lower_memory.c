@@ -153,7 +153,7 @@ void wf_lower_bind(wf_lowering *l, wf_dispatch *d, int i, int32_t src, int32_t o
     d->access[i] = access;
     d->is_error[i] = src == WF_SRC_ERROR;
     if (src == WF_SRC_ERROR) {
-        d->size[i] = 4;
+        d->size[i] = 4 * WF_ERROR_WORDS;
         return;
     }
     int32_t id = src == WF_SRC_OUT ? out_node : src;

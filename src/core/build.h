@@ -73,6 +73,9 @@ weft_status wf_require_plain(const char *who, const weft_tensor *t);
 /* Errors when t is no f32, f16, bf16 or f64. */
 weft_status wf_require_float(const char *who, const weft_tensor *t);
 
+/* index_select of axis 0 where negative indices lie outside, instead of counting from the end. */
+weft_tensor *wf_select_strict(const char *who, weft_tensor *x, weft_tensor *index);
+
 /* build_attention.c: the fused node. q, k, v have rank 4 and no f64; slopes and sinks are f32 [Hq]; softcap is finite and >= 0. */
 weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, const weft_attention_opts *opts);
 

@@ -3,7 +3,9 @@
 
 /* ---- index_select, embedding ---- */
 
-static weft_tensor *select_rows(const char *who, weft_tensor *x, int axis, weft_tensor *index, bool takes_blocks)
+enum { TAKES_BLOCKS = 1, STRICT = 2 };
+
+static weft_tensor *select_rows(const char *who, weft_tensor *x, int axis, weft_tensor *index, int flags)
 {
     weft_ctx *ctx = x->ctx;
     weft_dtype dtype = (weft_dtype)x->node->dtype;
@@ -11,7 +13,7 @@ static weft_tensor *select_rows(const char *who, weft_tensor *x, int axis, weft_
     wf_arg arg = wf_arg_of(index);
     wf_view room, result;
     wf_node *n = NULL;
-    weft_status st = blocks && takes_blocks ? WEFT_OK : wf_require_plain(who, x);
+    weft_status st = blocks && flags & TAKES_BLOCKS ? WEFT_OK : wf_require_plain(who, x);
     if (st == WEFT_OK)
         st = wf_axis(who, x->view.rank, axis, &axis);
     if (st == WEFT_OK && blocks && x->view.rank != 2)
@@ -44,6 +46,7 @@ static weft_tensor *select_rows(const char *who, weft_tensor *x, int axis, weft_
     wf_node_set_input(n, 0, x->node, &x->view);
     wf_node_set_input(n, 1, arg.node, arg.view);
     n->attrs.index.axis = axis;
+    n->attrs.index.strict = (flags & STRICT) != 0;
     return wf_tensor_new(ctx, n, &result);
 }
 
@@ -53,7 +56,15 @@ weft_tensor *weft_index_select(weft_tensor *x, int axis, weft_tensor *index)
     if (!wf_enter("index_select", 2, in, &r))
         return r;
     weft_ctx *ctx = x->ctx;
-    return wf_leave(ctx, select_rows("index_select", x, axis, index, false));
+    return wf_leave(ctx, select_rows("index_select", x, axis, index, 0));
+}
+
+weft_tensor *wf_select_strict(const char *who, weft_tensor *x, weft_tensor *index)
+{
+    weft_tensor *in[2] = {x, index}, *r;
+    if (!wf_enter(who, 2, in, &r))
+        return r;
+    return wf_leave(x->ctx, select_rows(who, x, 0, index, STRICT));
 }
 
 weft_tensor *weft_embedding(weft_tensor *w, weft_tensor *ids)
@@ -62,7 +73,7 @@ weft_tensor *weft_embedding(weft_tensor *w, weft_tensor *ids)
     if (!wf_enter("embedding", 2, in, &r))
         return r;
     weft_ctx *ctx = w->ctx;
-    return wf_leave(ctx, select_rows("embedding", w, 0, ids, true));
+    return wf_leave(ctx, select_rows("embedding", w, 0, ids, TAKES_BLOCKS));
 }
 
 /* ---- gather ---- */

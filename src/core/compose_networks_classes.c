@@ -81,17 +81,17 @@ static weft_tensor *soft_loss(const classes *k, double smoothing, weft_reduction
     return reduction == WEFT_REDUCTION_SUM ? sum : weft_div(sum, wf_number(sum, (double)rows));
 }
 
-static weft_tensor *index_loss(const classes *k, int64_t ignore_index, double smoothing, weft_reduction reduction)
+static weft_tensor *index_loss(const char *who, const classes *k, int64_t ignore_index, double smoothing, weft_reduction reduction)
 {
     weft_ctx *ctx = weft_tensor_ctx(k->target);
     weft_dtype dtype = weft_tensor_dtype(k->target); /* i32, or i64, whose values must not wrap into the range */
     bool can_match = dtype == WEFT_DTYPE_I64 || (ignore_index >= INT32_MIN && ignore_index <= INT32_MAX);
-    weft_tensor *zero = weft_full(ctx, dtype, 0, NULL, 0), *outside = weft_full(ctx, dtype, 0, NULL, (double)k->C);
+    weft_tensor *zero = weft_full(ctx, dtype, 0, NULL, 0);
     weft_tensor *ignored = weft_full(ctx, dtype, 0, NULL, can_match ? (double)ignore_index : 0);
     weft_tensor *live = can_match ? weft_ne(k->target, ignored) : weft_eq(zero, zero);
-    /* An index below 0 must not count from the end: it becomes one that lies outside. */
-    weft_tensor *safe = weft_minimum(weft_where(weft_lt(k->target, zero), outside, k->target), outside);
-    safe = weft_cast(weft_where(live, safe, zero), WEFT_DTYPE_I32);
+    /* An index below 0 must not count from the end. Picking from 0, 1, .. is the check, and no memory. */
+    weft_tensor *classes = weft_arange(ctx, WEFT_DTYPE_I32, k->C, 0, 1);
+    weft_tensor *safe = wf_select_strict(who, classes, weft_where(live, k->target, zero));
 
     weft_tensor *nothing = wf_number(k->log_p, 0), *w = NULL;
     weft_tensor *picked = weft_squeeze(weft_gather(k->log_p, k->axis, weft_unsqueeze(safe, k->axis)), k->axis);
@@ -136,7 +136,7 @@ static weft_tensor *class_loss(const char *who, weft_tensor *input, weft_tensor 
     if (!is_log)
         k.log_p = weft_log_softmax(k.log_p, k.axis);
     weft_tensor *loss = k.soft ? soft_loss(&k, o->label_smoothing, o->reduction)
-                               : index_loss(&k, o->ignore_index, o->label_smoothing, o->reduction);
+                               : index_loss(who, &k, o->ignore_index, o->label_smoothing, o->reduction);
     return wf_composite_end(&c, weft_cast(loss, k.dtype));
 }
 

@@ -53,7 +53,10 @@ typedef union wf_attrs {
     struct { int32_t activation; uint32_t has_bias, act_int8; } linear;    /* inputs: x, w, [bias] */
     struct { int64_t diagonal; } tri;
     struct { uint32_t form, word, range; } random; /* inputs: seed low, high, offset low, high, rank 0 i32. form: WF_RANDOM_* */
-    struct { int32_t axis; } index;  /* index_select: x, index; gather: x, index; cat: xs; slice_update: dst, src, start */
+    struct {                         /* index_select: x, index; gather: x, index; cat: xs; slice_update: dst, src, start */
+        int32_t axis;
+        uint32_t strict;             /* index_select: negative indices do not count from the end */
+    } index;
     struct {                         /* inputs: x, freq [dim/2, 2] u32 (turns a position in 0.64 fixed point, high and
                                       * low word: see rope.c), [positions], [offset] */
         int32_t dim, pairing;        /* pairing: 0 half within dim, 1 interleaved, 2 half across the head */

@@ -239,8 +239,8 @@ static weft_status check_slot(const wf_kir *k, int s, int at)
     bool ok = true;
     switch (in->op) {
     case WF_KOP_STATIC:
-    case WF_KOP_STEP:
-    case WF_KOP_CHECK: ok = has_words(k, in->slot, 1); break;
+    case WF_KOP_STEP: ok = has_words(k, in->slot, 1); break;
+    case WF_KOP_CHECK: ok = in->imm <= 1 && has_words(k, in->slot, 1); break;
     case WF_KOP_AXIS: ok = in->slot < n_axes(k); break;
     case WF_KOP_AFFINE: ok = has_words(k, in->slot, 1 + (uint64_t)n_axes(k)); break;
     case WF_KOP_UNRAVEL: ok = in->imm <= WF_KIR_MAX_AXES && has_words(k, in->slot, 2 * in->imm + 1); break;

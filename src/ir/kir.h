@@ -51,8 +51,8 @@ wf_kty wf_kty_of_dtype(weft_dtype dtype);
     X(IN, "in", 0)           /* F32: the value a hand-written kernel hands to its epilogue */           \
     /* sinks */                                                                                         \
     X(STORE, "store", 2)     /* binding `slot`, element index a, value b; converted to the storage dtype */ \
-    X(CHECK, "check", 1)     /* I32 index a against extent static[slot]: negative counts from the end; one \
-                              * outside sets the error word and gives 0 */                              \
+    X(CHECK, "check", 1)     /* I32 index a against extent static[slot]: negative counts from the end, unless imm is 1; \
+                              * one outside sets the error words, if none did, and gives 0 */           \
     /* conversion */                                                                                    \
     X(CAST, "cast", 1)       /* value of a to this type: float to integer truncates and saturates, NaN to 0; \
                               * anything to BOOL is a != 0 */                                           \
@@ -149,7 +149,7 @@ typedef enum wf_kstrategy { WF_KSTRAT_THREAD, WF_KSTRAT_GROUP } wf_kstrategy;
 typedef struct wf_kir {
     uint8_t n_outer, n_inner, n_bind, n_stages;
     uint8_t strategy;   /* wf_kstrategy */
-    uint8_t has_error;  /* uses CHECK: one more binding, after the others, is the error word (u32) */
+    uint8_t has_error;  /* uses CHECK: one more binding, after the others, is the error words (WF_ERROR_*, u32) */
     uint8_t vec;        /* elementwise: elements of the last outer axis a GPU invocation takes in a row (1, 2 or 4);
                          * > 1 promises the last extent is a multiple of it */
     uint8_t pad_;
@@ -161,7 +161,10 @@ typedef struct wf_kir {
     wf_kinstr instr[WF_KIR_MAX_INSTR];
 } wf_kir;
 
-/* Bindings in all: those of the list, the error word, and further chunks. */
+/* The error words: whether an index was outside its extent, and which was found first. */
+enum { WF_ERROR_SET, WF_ERROR_INDEX, WF_ERROR_EXTENT, WF_ERROR_WORDS };
+
+/* Bindings in all: those of the list, the error words, and further chunks. */
 static inline int wf_kir_total_bind(const wf_kir *k)
 {
     int n = k->n_bind + k->has_error;

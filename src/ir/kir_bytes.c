@@ -48,7 +48,7 @@ static bool uses_slot(unsigned op) { return op >= WF_KOP_STATIC && op <= WF_KOP_
 static bool uses_imm(unsigned op)
 {
     return op == WF_KOP_CONST || op == WF_KOP_UNRAVEL || op == WF_KOP_ACC || op == WF_KOP_ROUND16 ||
-           op == WF_KOP_LIBM;
+           op == WF_KOP_LIBM || op == WF_KOP_CHECK;
 }
 
 weft_status wf_kir_write(const wf_kir *k, wf_str *out)

@@ -44,7 +44,7 @@ static void print_immediate(const wf_kinstr *in, wf_str *out)
     case WF_KOP_CONST: print_const(in, out); break;
     case WF_KOP_STATIC:
     case WF_KOP_AFFINE:
-    case WF_KOP_CHECK: wf_str_addf(out, " p[%d]", in->slot); break;
+    case WF_KOP_CHECK: wf_str_addf(out, " p[%d]%s", in->slot, in->imm ? " strict" : ""); break;
     case WF_KOP_STEP: wf_str_addf(out, " step[p[%d]]", in->slot); break;
     case WF_KOP_AXIS: wf_str_addf(out, " %d", in->slot); break;
     case WF_KOP_UNRAVEL: wf_str_addf(out, " p[%d] rank %" PRIu64, in->slot, in->imm); break;

@@ -5,8 +5,6 @@
  */
 #include "runtime.h"
 
-static const char *index_sentence = "an index tensor holds a value outside its axis";
-
 static weft_status check_scalars(const weft_ctx *ctx, const wf_plan *plan)
 {
     for (uint32_t i = 0; i < plan->n_checks; i++) {
@@ -152,22 +150,22 @@ static weft_status submit_part(weft_ctx *ctx, wf_plan *plan, uint32_t index, con
     return ctx->dev->vt->submit(ctx->dev, &list, fence);
 }
 
-/* The error word of the list, if it has index tensors: read, and cleared when set. */
-static weft_status check_error_word(weft_ctx *ctx)
+/* The error words of the list, if it has index tensors: read, and cleared when set. */
+static weft_status check_error_words(weft_ctx *ctx)
 {
-    uint32_t word = 0, zero = 0;
+    uint32_t word[WF_ERROR_WORDS] = {0}, zero = 0;
     uint64_t fence;
-    WF_TRY(ctx->dev->vt->read(ctx->dev, ctx->error_buffer, 0, &word, 4, &fence));
+    WF_TRY(ctx->dev->vt->read(ctx->dev, ctx->error_buffer, 0, word, sizeof word, &fence));
     weft_status st = ctx->dev->vt->wait(ctx->dev, fence, -1);
     if (st != WEFT_OK) {
-        wf_ctx_forget(ctx, &word);
+        wf_ctx_forget(ctx, word);
         return st;
     }
-    ctx->stats.bytes_down += 4;
-    if (!word)
+    ctx->stats.bytes_down += sizeof word;
+    if (!word[WF_ERROR_SET])
         return WEFT_OK;
     WF_TRY(ctx->dev->vt->write(ctx->dev, ctx->error_buffer, 0, &zero, 4));
-    return wf_fail(WEFT_E_INDEX, "%s", index_sentence);
+    return wf_fail(WEFT_E_INDEX, "an index tensor holds %d, outside its axis of extent %u", (int32_t)word[WF_ERROR_INDEX], word[WF_ERROR_EXTENT]);
 }
 
 static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
@@ -181,7 +179,7 @@ static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
     ctx->stats.copies += plan->n_copies;
     ctx->stats.fallbacks += plan->n_fallbacks;
     if (plan->uses_error) {
-        WF_TRY(check_error_word(ctx));
+        WF_TRY(check_error_words(ctx));
         *waited = true;
     } else if (ctx->dev->caps.runs_kir && fence) {
         WF_TRY(ctx->dev->vt->wait(ctx->dev, fence, -1));

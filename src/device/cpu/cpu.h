@@ -20,7 +20,7 @@ typedef struct wf_cpu_run {
     const uint32_t *step;        /* the step block, or NULL */
     wf_pool *pool;
     atomic_bool *cancel;
-    _Atomic uint32_t *error_word; /* never NULL */
+    _Atomic uint32_t *error; /* WF_ERROR_WORDS, never NULL */
 } wf_cpu_run;
 
 /* kir_exec.c: run a verified kernel over all its points on all threads. */

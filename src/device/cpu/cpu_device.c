@@ -42,7 +42,7 @@ typedef struct cpu_device {
     weft_status failed; /* not reported yet; WEFT_OK: none */
     uint64_t failed_fence;
     char message[256];
-    _Atomic uint32_t no_error_word; /* where kernels without an error word point */
+    _Atomic uint32_t no_error[WF_ERROR_WORDS]; /* where kernels without error words point */
 } cpu_device;
 
 static cpu_device *cpu(wf_device *d) { return (cpu_device *)d; }
@@ -260,13 +260,13 @@ static weft_status run_dispatch(cpu_device *c, const wf_cmdlist *list, const wf_
     run.step = step;
     run.pool = c->pool;
     run.cancel = c->base.cancel;
-    run.error_word = &c->no_error_word;
+    run.error = c->no_error;
     if (p->kernel) {
-        uint32_t word = kernel_bindings(p, run.statics) + p->kernel->k->n_bind; /* the error word, where there is one */
-        if (cmd->n_bind < word + p->has_error || (p->has_error && run.size[word] < 4))
+        uint32_t word = kernel_bindings(p, run.statics) + p->kernel->k->n_bind; /* the error words, where there are some */
+        if (cmd->n_bind < word + p->has_error || (p->has_error && run.size[word] < 4 * WF_ERROR_WORDS))
             return wf_fail(WEFT_E_VALUE, "cpu: dispatch: %u bindings, the kernel and its epilogue have %u", cmd->n_bind, word + p->has_error);
         if (p->has_error)
-            run.error_word = run.ptr[word];
+            run.error = run.ptr[word];
     }
     return p->named ? p->named->fn(&run, p->kernel) : wf_cpu_kernel_run(p->kernel, &run);
 }

@@ -138,15 +138,18 @@ static void check(kx_ctx *c, const kx_step *s)
     int32_t extent = x->statics[in->slot];
     const int32_t *a = c->at[in->a];
     int32_t *d = place(c, s->i, s->cls);
-    bool bad = false;
+    uint32_t wrap = in->imm ? 0 : (uint32_t)extent;
+    int64_t bad = -1;
     for (int64_t e = 0; e < c->n[s->cls]; e++) {
-        int32_t v = a[e] < 0 ? (int32_t)((uint32_t)a[e] + (uint32_t)extent) : a[e];
+        int32_t v = a[e] < 0 ? (int32_t)((uint32_t)a[e] + wrap) : a[e];
         bool out = v < 0 || v >= extent;
-        bad |= out;
+        bad = out ? e : bad;
         d[e] = out ? 0 : v;
     }
-    if (bad)
-        atomic_store_explicit(x->run->error_word, 1, memory_order_relaxed);
+    if (bad < 0 || atomic_exchange(&x->run->error[WF_ERROR_SET], 1))
+        return;
+    atomic_store(&x->run->error[WF_ERROR_INDEX], (uint32_t)a[bad]);
+    atomic_store(&x->run->error[WF_ERROR_EXTENT], (uint32_t)extent);
 }
 
 /* ---- loads ---- */
