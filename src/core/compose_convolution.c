@@ -323,7 +323,7 @@ weft_tensor *weft_causal_conv1d(weft_tensor *x, weft_tensor *w, const weft_causa
         o = *opts;
     if (!wf_composite_begin(&c, "causal_conv1d", 2, WF_INPUTS(x, w, o.bias, o.state))) {
         if (o.final_state)
-            *o.final_state = c.failed;
+            *o.final_state = wf_error_again(c.failed);
         return c.failed;
     }
     weft_tensor *y = causal(x, w, &o, &state);

@@ -7,6 +7,8 @@
 #include "weft/ops_convolution.h"
 
 #define WF_SPATIAL 3
+/* Entries of a table that the host makes, at most: half a gigabyte. */
+#define WF_TABLE_MAX ((int64_t)1 << 27)
 
 /* x is sound and of a plain dtype (floats only, where `floats`); [B, C, nd axes] or [C, nd axes], and then a batch
  * axis is put in front and *batched is false. An error tensor else. */

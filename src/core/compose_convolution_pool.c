@@ -36,7 +36,7 @@ static weft_tensor *along(weft_tensor *t, int at, int rank)
 typedef int64_t entry(const pool *p, int axis, int64_t i);
 static weft_tensor *table(weft_ctx *ctx, const pool *p, int axis, int64_t n, weft_dtype dtype, entry *f)
 {
-    int32_t *v = n <= INT32_MAX ? wf_calloc((size_t)n + 1, sizeof *v) : NULL;
+    int32_t *v = n <= WF_TABLE_MAX ? wf_calloc((size_t)n + 1, sizeof *v) : NULL;
     if (!v)
         return wf_tensor_error(ctx, WEFT_E_OOM, "%s: out of memory", p->who);
     for (int64_t i = 0; i < n; i++) {
@@ -159,7 +159,7 @@ static weft_tensor *run_pool(const char *who, int nd, bool is_max, weft_tensor *
     wf_composite c;
     if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x))) {
         if (is_max && o->indices)
-            *o->indices = c.failed;
+            *o->indices = wf_error_again(c.failed);
         return c.failed;
     }
     x = wf_spatial_input(who, x, nd, !is_max, &batched);
@@ -224,8 +224,9 @@ static weft_status read_adaptive(pool *p, weft_tensor *x, const int64_t *size)
         int64_t n = p->n[i] = weft_tensor_dim(x, 2 + i), out = p->out[i] = size[i] == -1 ? n : size[i];
         if (out < 0)
             return wf_fail(WEFT_E_VALUE, "%s: output_size %lld of axis %d", p->who, (long long)out, i);
-        if (n == 0 || out > INT32_MAX || n > INT32_MAX)
-            return wf_fail(WEFT_E_SHAPE, "%s: axis %d has %lld elements for %lld windows", p->who, i, (long long)n, (long long)out);
+        if (n == 0 || out > WF_TABLE_MAX || n > INT32_MAX)
+            return wf_fail(WEFT_E_SHAPE, "%s: axis %d has %lld elements for %lld windows, at most %lld", p->who, i, (long long)n, (long long)out,
+                           (long long)WF_TABLE_MAX);
         p->regular &= out > 0 && n % out == 0;
         p->size[i] = p->step[i] = out > 0 ? n / out : 1;
         p->dilation[i] = 1;
@@ -282,7 +283,7 @@ static weft_tensor *adaptive(const char *who, int nd, bool is_max, weft_tensor *
     wf_composite c;
     if (!wf_composite_begin(&c, who, 1, WF_INPUTS(x))) {
         if (indices)
-            *indices = c.failed;
+            *indices = wf_error_again(c.failed);
         return c.failed;
     }
     x = wf_spatial_input(who, x, nd, !is_max, &batched);

@@ -24,13 +24,6 @@ static inline weft_tensor *wf_index_number(weft_tensor *x, int64_t value)
 }
 static inline weft_tensor *wf_isnan(weft_tensor *x) { return weft_ne(x, x); }
 
-/* The same error for a further result; outside of the composite that failed. */
-static inline weft_tensor *wf_error_again(weft_tensor *t)
-{
-    weft_ctx *ctx = weft_tensor_ctx(t);
-    return ctx ? wf_tensor_error(ctx, weft_tensor_status(t), "%s", weft_tensor_message(t)) : t;
-}
-
 /* The axes of a reduction, ascending: n_axes 0 names all. */
 typedef struct wf_axes {
     int axis[WEFT_MAX_RANK];

@@ -46,4 +46,11 @@ weft_tensor *wf_composite_end(wf_composite *c, weft_tensor *t);
 /* An error tensor with the sentence "who: ..." as the result. */
 weft_tensor *wf_composite_fail(wf_composite *c, weft_status st, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* The same error for a further result; outside of the composite that failed. */
+static inline weft_tensor *wf_error_again(weft_tensor *t)
+{
+    weft_ctx *ctx = weft_tensor_ctx(t);
+    return ctx ? wf_tensor_error(ctx, weft_tensor_status(t), "%s", weft_tensor_message(t)) : t;
+}
+
 #endif

@@ -33,6 +33,8 @@ def text(t):
     try:
         if not t.dtype.struct_code and t.dtype.short != "bf16":
             return "tensor(.." + tail
+        if t.numel() == 0:  # whatever the other extents are
+            return "tensor([]" + tail
         shown = _short(t) if t.numel() > _WHOLE else t
         return "tensor(" + _lines(shown.tolist(), shown.shape, t.shape, len("tensor(")) + tail
     except _weft.Error as error:
