@@ -20,7 +20,8 @@ typedef enum weft_param_type {
     WEFT_PARAM_INTS,    /* a list; one integer stands for a list of one */
     WEFT_PARAM_STRING,
     WEFT_PARAM_DTYPE,
-    WEFT_PARAM_INTS_OR_STRING /* a list, as WEFT_PARAM_INTS, or a word */
+    WEFT_PARAM_INTS_OR_STRING, /* a list, as WEFT_PARAM_INTS, or a word */
+    WEFT_PARAM_FLOATS   /* a list of numbers; one stands for a list of one */
 } weft_param_type;
 
 /* A parameter of an operation. */
@@ -58,12 +59,13 @@ WEFT_API const weft_op_info *weft_op_find(const char *name);
 typedef struct weft_attr {
     const char *name;
     int position;       /* index in the signature, used when name is NULL */
-    enum { WEFT_ATTR_NONE, WEFT_ATTR_INT, WEFT_ATTR_FLOAT, WEFT_ATTR_BOOL, WEFT_ATTR_INTS, WEFT_ATTR_STRING, WEFT_ATTR_DTYPE } kind;
+    enum { WEFT_ATTR_NONE, WEFT_ATTR_INT, WEFT_ATTR_FLOAT, WEFT_ATTR_BOOL, WEFT_ATTR_INTS, WEFT_ATTR_STRING, WEFT_ATTR_DTYPE, WEFT_ATTR_FLOATS } kind;
     int64_t i;          /* INT; BOOL: 0 or 1; DTYPE */
     double f;           /* FLOAT */
     const char *s;      /* STRING */
     const int64_t *ints;
-    int n_ints;
+    int n_ints;         /* of ints, and of floats */
+    const double *floats;
 } weft_attr;
 
 /* The attributes of a call. */

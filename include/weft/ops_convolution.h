@@ -128,7 +128,8 @@ typedef enum weft_interpolation {
     WEFT_NEAREST = 0,   /* element floor(i / scale), in f32 as PyTorch */
     WEFT_NEAREST_EXACT, /* element floor((i + 1/2) / scale) */
     WEFT_LINEAR,        /* between two elements an axis: linear, bilinear, trilinear */
-    WEFT_CUBIC          /* between four elements an axis, a = -0.75: bicubic */
+    WEFT_CUBIC,         /* between four elements an axis, a = -0.75: bicubic */
+    WEFT_AREA           /* the mean of the elements that lie under each: adaptive_avg_pool */
 } weft_interpolation;
 
 /* Options of weft_interpolate: size or scale. */

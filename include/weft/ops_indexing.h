@@ -75,6 +75,14 @@ WEFT_API weft_tensor *weft_masked_scatter(weft_tensor *x, weft_tensor *mask, wef
  *   inverse  NULL, or receives for each element of x where it stands in the result
  *   counts   NULL, or receives how often each is there */
 WEFT_API weft_tensor *weft_unique(weft_tensor *x, weft_tensor **inverse, weft_tensor **counts);
+/* The different slices along an axis, in lexicographic order; one with a NaN is its own. The order is found on the host.
+ *   inverse  NULL, or receives for each slice of x which of the result it is
+ *   counts   NULL, or receives how often each is there */
+WEFT_API weft_tensor *weft_unique_along(weft_tensor *x, int axis, weft_tensor **inverse, weft_tensor **counts);
+/* Each element of an axis as often as counts, [extent] or one number, says.
+ *   size     the sum of the counts, or -1: it is evaluated. Fewer fill no place: the last is repeated; more are left out
+ * Errors: WEFT_E_SHAPE; WEFT_E_DTYPE for counts that are no integers; WEFT_E_VALUE for one below 0, if evaluated. */
+WEFT_API weft_tensor *weft_repeat_interleave_counts(weft_tensor *x, weft_tensor *counts, int axis, int64_t size);
 /* How often 0, 1, .. occur in x, a rank-1 tensor of integers from 0 on; at least minlength of them.
  *   weights  NULL, or the shape of x: its elements are summed instead (f32, or f64 of f64)
  * Errors: WEFT_E_VALUE for an element below 0. */

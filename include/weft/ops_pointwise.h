@@ -111,6 +111,8 @@ WEFT_API weft_tensor *weft_fmod(weft_tensor *a, weft_tensor *b);
 WEFT_API weft_tensor *weft_remainder(weft_tensor *a, weft_tensor *b);
 /* The quotient rounded down: Python's //. */
 WEFT_API weft_tensor *weft_floor_divide(weft_tensor *a, weft_tensor *b);
+/* The quotient rounded towards 0: C's / of integers. */
+WEFT_API weft_tensor *weft_trunc_divide(weft_tensor *a, weft_tensor *b);
 
 /* ---- logic: any dtypes, other than 0 is true; to bool ---- */
 

@@ -46,7 +46,7 @@ static const struct {
 } type_names[] = {
     {"Tensors", WEFT_PARAM_TENSORS}, {"Tensor", WEFT_PARAM_TENSOR}, {"ints", WEFT_PARAM_INTS},     {"int", WEFT_PARAM_INT},
     {"float", WEFT_PARAM_FLOAT},     {"bool", WEFT_PARAM_BOOL},     {"str", WEFT_PARAM_STRING},    {"dtype", WEFT_PARAM_DTYPE},
-    {"ints|str", WEFT_PARAM_INTS_OR_STRING},
+    {"ints|str", WEFT_PARAM_INTS_OR_STRING}, {"floats", WEFT_PARAM_FLOATS},
 };
 
 static void copy_word(char *dst, size_t size, const char *from, size_t n)
@@ -249,12 +249,12 @@ static weft_status set_preset(wf_call *c, int i)
     return WEFT_OK;
 }
 
-static const char *const kind_names[] = {"None", "an integer", "a float", "a bool", "a list of integers", "a string", "a dtype"};
+static const char *const kind_names[] = {"None", "an integer", "a float", "a bool", "a list of integers", "a string", "a dtype", "a list of numbers"};
 
 static weft_status wrong_kind(const wf_call *c, int i, const weft_attr *a)
 {
     static const char *const wanted[] = {"a tensor", "tensors", "an integer", "a number", "a bool", "a list of integers", "a string", "a dtype",
-                                         "a list of integers or a string"};
+                                         "a list of integers or a string", "a list of numbers"};
     return wf_fail(WEFT_E_DTYPE, "%s: %s takes %s, not %s", c->op->name, c->op->params[i].name, wanted[c->op->params[i].type], kind_names[a->kind]);
 }
 
@@ -286,6 +286,27 @@ weft_tensor *wf_call_number(const wf_call *c, const weft_tensor *beside, double 
     return weft_full(c->ctx, dtype, 0, NULL, value);
 }
 
+static weft_status set_floats(wf_call *c, int i, const weft_attr *a)
+{
+    wf_slot *s = &c->slot[i];
+    s->floats = s->reals;
+    s->n = 1;
+    if (a->kind == WEFT_ATTR_FLOAT || a->kind == WEFT_ATTR_INT) {
+        s->reals[0] = a->kind == WEFT_ATTR_INT ? (double)a->i : a->f;
+        return WEFT_OK;
+    }
+    s->n = a->n_ints;
+    if (a->kind == WEFT_ATTR_FLOATS && a->n_ints >= 0 && (a->floats || a->n_ints == 0)) {
+        s->floats = a->floats;
+        return WEFT_OK;
+    }
+    if (a->kind != WEFT_ATTR_INTS || a->n_ints < 0 || a->n_ints > WF_SLOT_INTS || (!a->ints && a->n_ints))
+        return wrong_kind(c, i, a);
+    for (int k = 0; k < a->n_ints; k++)
+        s->reals[k] = (double)a->ints[k];
+    return WEFT_OK;
+}
+
 static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
 {
     const weft_param_info *p = &c->op->params[i];
@@ -301,12 +322,9 @@ static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
     s->given = true;
     switch (p->type) {
     case WEFT_PARAM_TENSOR:
-        if (a->kind == WEFT_ATTR_BOOL)
-            s->t = weft_full(c->ctx, WEFT_DTYPE_BOOL, 0, NULL, a->i != 0);
-        else if (a->kind == WEFT_ATTR_INT || a->kind == WEFT_ATTR_FLOAT)
-            s->number = a;
-        else
+        if (a->kind != WEFT_ATTR_BOOL && a->kind != WEFT_ATTR_INT && a->kind != WEFT_ATTR_FLOAT)
             return wrong_kind(c, i, a);
+        s->number = a;
         return WEFT_OK;
     case WEFT_PARAM_INT:
         s->i = a->i;
@@ -340,6 +358,7 @@ static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
         s->ints = a->ints;
         s->n = a->n_ints;
         return a->kind == WEFT_ATTR_INTS && a->n_ints >= 0 && (a->ints || a->n_ints == 0) ? WEFT_OK : wrong_kind(c, i, a);
+    case WEFT_PARAM_FLOATS: return set_floats(c, i, a);
     default: return wrong_kind(c, i, a);
     }
 }
@@ -359,6 +378,15 @@ static weft_status set_attrs(wf_call *c, const weft_attrs *attrs)
     return WEFT_OK;
 }
 
+/* How many tensors the parameters after a list need. */
+static int needed_after(const wf_call *c, int list)
+{
+    int n = 0;
+    for (int i = list + 1; i < c->op->n_params; i++)
+        n += c->op->params[i].type == WEFT_PARAM_TENSOR && !c->op->params[i].has_default && !c->slot[i].given && !c->slot[i].none;
+    return n;
+}
+
 /* Inputs go to the tensor parameters in order, past those that a number stands for. */
 static weft_status set_inputs(wf_call *c, weft_tensor *const *inputs, int n)
 {
@@ -367,8 +395,8 @@ static weft_status set_inputs(wf_call *c, weft_tensor *const *inputs, int n)
         wf_slot *s = &c->slot[i];
         if (c->op->params[i].type == WEFT_PARAM_TENSORS) {
             c->list = inputs + used;
-            c->n_list = n - used;
-            used = n;
+            c->n_list = WF_MAX(n - used - needed_after(c, i), 0);
+            used += c->n_list;
         }
         if (c->op->params[i].type != WEFT_PARAM_TENSOR || s->given || s->none || used >= n)
             continue;
@@ -391,9 +419,27 @@ static void set_numbers(wf_call *c)
         beside = c->slot[i].t;
     for (int i = 0; i < c->op->n_params; i++) {
         const weft_attr *a = c->slot[i].number;
-        if (a)
+        if (a && a->kind == WEFT_ATTR_BOOL)
+            c->slot[i].t = weft_full(c->ctx, WEFT_DTYPE_BOOL, 0, NULL, a->i != 0);
+        else if (a)
             c->slot[i].t = wf_call_number(c, beside, a->kind == WEFT_ATTR_INT ? (double)a->i : a->f, a->kind == WEFT_ATTR_INT);
     }
+}
+
+/* The tensors that stand for numbers die with the call. */
+static void call_with_numbers(wf_call *c, void (*call)(const wf_call *))
+{
+    wf_composite k;
+    if (!wf_composite_begin_ctx(&k, c->op->name, c->ctx)) {
+        c->out->tensor[0] = k.failed;
+        c->out->n = 1;
+        return;
+    }
+    set_numbers(c);
+    call(c);
+    for (int i = 1; i < c->out->n; i++)
+        c->out->tensor[i] = wf_composite_give(&k, c->out->tensor[i]);
+    c->out->tensor[0] = wf_composite_end(&k, c->out->tensor[0]);
 }
 
 weft_status weft_apply(weft_ctx *ctx, const char *name, weft_tensor *const *inputs, int n, const weft_attrs *attributes,
@@ -413,7 +459,12 @@ weft_status weft_apply(weft_ctx *ctx, const char *name, weft_tensor *const *inpu
     for (int i = 0; i < c.op->n_params; i++)
         if (!c.slot[i].given && !c.slot[i].none)
             WF_TRY(set_preset(&c, i));
-    set_numbers(&c);
-    calls[op](&c);
+    bool has_number = false;
+    for (int i = 0; i < c.op->n_params; i++)
+        has_number |= c.slot[i].number != NULL;
+    if (has_number)
+        call_with_numbers(&c, calls[op]);
+    else
+        calls[op](&c);
     return WEFT_OK;
 }

@@ -105,12 +105,12 @@ static weft_tensor *resample_axis(weft_tensor *x, int axis, const axis_map *m)
 
 static weft_status read_axes(weft_tensor *x, const weft_interpolate_opts *o, axis_map *maps, int nd)
 {
-    if ((unsigned)o->mode > WEFT_CUBIC)
+    if ((unsigned)o->mode > WEFT_AREA)
         return wf_fail(WEFT_E_VALUE, "interpolate: mode is %d", (int)o->mode);
     if (o->mode == WEFT_CUBIC && nd != 2)
         return wf_fail(WEFT_E_SHAPE, "interpolate: bicubic takes two spatial axes, not %d", nd);
-    if (o->align_corners && o->mode < WEFT_LINEAR)
-        return wf_fail(WEFT_E_VALUE, "interpolate: align_corners with a nearest mode");
+    if (o->align_corners && o->mode != WEFT_LINEAR && o->mode != WEFT_CUBIC)
+        return wf_fail(WEFT_E_VALUE, "interpolate: align_corners with mode %d", (int)o->mode);
     for (int i = 0; i < nd; i++) {
         int64_t n = weft_tensor_dim(x, 2 + i);
         axis_map *m = &maps[i];
@@ -122,8 +122,9 @@ static weft_status read_axes(weft_tensor *x, const weft_interpolate_opts *o, axi
         } else {
             m->out = (int64_t)floor((double)n * o->scale[i]);
         }
-        if (m->out < 1 || m->out > INT32_MAX || n < 1 || n > INT32_MAX)
-            return wf_fail(WEFT_E_SHAPE, "interpolate: axis %d from %lld to %lld elements", i, (long long)n, (long long)m->out);
+        if (m->out < 1 || m->out > WF_TABLE_MAX || n < 1 || n > INT32_MAX)
+            return wf_fail(WEFT_E_SHAPE, "interpolate: axis %d from %lld to %lld elements, at most %lld", i, (long long)n, (long long)m->out,
+                           (long long)WF_TABLE_MAX);
         m->scale = o->size || o->recompute_scale ? (double)n / (double)m->out : 1 / o->scale[i];
         if (o->mode < WEFT_LINEAR) /* rounded as PyTorch rounds */
             m->scale = o->size || o->recompute_scale ? (float)n / (float)m->out : (float)(1 / o->scale[i]);
@@ -135,7 +136,7 @@ static weft_tensor *interpolate(weft_tensor *x, const weft_interpolate_opts *opt
 {
     static const weft_interpolate_opts none;
     const weft_interpolate_opts *o = opts ? opts : &none;
-    axis_map maps[WF_SPATIAL];
+    axis_map maps[WF_SPATIAL] = {0};
     bool batched;
     int nd = weft_tensor_rank(x) - 2;
     if (nd < 1 || nd > WF_SPATIAL) {
@@ -149,6 +150,10 @@ static weft_tensor *interpolate(weft_tensor *x, const weft_interpolate_opts *opt
     weft_status st = read_axes(x, o, maps, nd);
     if (st != WEFT_OK)
         return wf_tensor_error_last(x->ctx, st);
+    if (o->mode == WEFT_AREA) {
+        int64_t size[WF_SPATIAL] = {maps[0].out, maps[1].out, maps[2].out};
+        return nd == 1 ? weft_adaptive_avg_pool1d(x, size) : nd == 2 ? weft_adaptive_avg_pool2d(x, size) : weft_adaptive_avg_pool3d(x, size);
+    }
     weft_dtype dtype = weft_tensor_dtype(x);
     if (o->mode >= WEFT_LINEAR)
         x = wf_widened(x);

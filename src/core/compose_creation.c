@@ -259,15 +259,21 @@ static weft_tensor *compose_one_hot(weft_tensor *index, int64_t n_classes)
     weft_dtype dtype = (weft_dtype)index->node->dtype;
     if (!weft_dtype_is_integer(dtype))
         return wf_tensor_error(ctx, WEFT_E_DTYPE, "one_hot: index is %s, expected an integer", weft_dtype_name(dtype));
+    if (n_classes == -1 && wf_view_numel(&index->view) == 0)
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "one_hot: num_classes is not given, and there is no index");
+    if (n_classes == -1) {
+        int64_t largest;
+        weft_status st = weft_read_as(weft_max(index, NULL, 0, false), WEFT_DTYPE_I64, &largest, sizeof largest);
+        if (st != WEFT_OK)
+            return wf_tensor_error_last(ctx, st);
+        n_classes = largest >= 0 ? largest + 1 : 1; /* one below 0 is found below */
+    }
     if (n_classes < 1 || n_classes > INT32_MAX)
         return wf_tensor_error(ctx, WEFT_E_VALUE, "one_hot: num_classes is %lld", (long long)n_classes);
     if (index->view.rank == WEFT_MAX_RANK)
         return wf_tensor_error(ctx, WEFT_E_SHAPE, "one_hot: index has rank %d, the largest", WEFT_MAX_RANK);
-    /* Rows of an identity that is never made. Negative values do not count from the end here: they go beyond it. */
-    weft_tensor *i = weft_cast(index, WEFT_DTYPE_I32);
-    weft_tensor *past = number(ctx, WEFT_DTYPE_I32, (double)n_classes);
-    i = weft_where(weft_lt(i, number(ctx, WEFT_DTYPE_I32, 0)), past, i);
-    return weft_index_select(weft_eye(ctx, WEFT_DTYPE_I32, n_classes, n_classes), 0, i);
+    /* Rows of an identity that is never made. Negative values do not count from the end here. */
+    return wf_select_strict("one_hot", weft_eye(ctx, WEFT_DTYPE_I32, n_classes, n_classes), index);
 }
 
 weft_tensor *weft_one_hot(weft_tensor *index, int64_t n_classes)

@@ -90,6 +90,17 @@ BINARY(bitwise_xor, BITWISE_XOR)
 BINARY(bitwise_left_shift, LEFT_SHIFT)
 BINARY(bitwise_right_shift, RIGHT_SHIFT)
 
+weft_tensor *weft_trunc_divide(weft_tensor *a, weft_tensor *b)
+{
+    wf_composite c;
+    if (!wf_plain_begin(&c, "trunc_divide", 2, WF_INPUTS(a, b)))
+        return c.failed;
+    weft_tensor *rest = weft_fmod(a, b); /* what is left is a multiple, so an integer quotient is exact */
+    if (weft_tensor_status(rest) != WEFT_OK || !weft_dtype_is_float(weft_tensor_dtype(rest)))
+        return wf_composite_end(&c, weft_floor_divide(weft_sub(a, rest), b));
+    return wf_composite_end(&c, weft_trunc(weft_div(a, b)));
+}
+
 /* ---- one operand ---- */
 
 #define NUM(v) wf_pointwise_const(&p, v)

@@ -8,6 +8,7 @@
 #include "build.h"
 #include "composite.h"
 #include "weft/ops_indexing.h"
+#include "weft/ops_pointwise.h"
 #include "weft/ops_random.h"
 #include "weft/ops_reduction.h"
 
@@ -154,6 +155,22 @@ weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double hi
     return wf_composite_end(&c, compose_uniform(ctx, dtype, low, high, rank, shape, g));
 }
 
+/* The high word of the 128 bits of word times range, where `range` is not more than 2^64 - 1: 0 .. range - 1. In i64, which wraps as
+ * unsigned numbers do; shifts to the right bring sign bits, which are cut off. */
+static weft_tensor *wide_below(const draw *d, uint64_t range)
+{
+    weft_dtype t = WEFT_DTYPE_I64;
+    weft_tensor *low_half = constant(d->ctx, t, 0xffffffffu), *by = constant(d->ctx, t, 32);
+    weft_tensor *a = weft_cast(take(d, WF_RANDOM_WORD, 0, 0), t), *b = weft_cast(take(d, WF_RANDOM_WORD, 1, 0), t);
+    weft_tensor *high = constant(d->ctx, t, (double)(range >> 32)), *low = constant(d->ctx, t, (double)(range & 0xffffffffu));
+    weft_tensor *first = weft_bitwise_and(weft_bitwise_right_shift(weft_mul(b, low), by), low_half);
+    weft_tensor *second = weft_add(weft_mul(a, low), first);
+    weft_tensor *third = weft_add(weft_mul(b, high), weft_bitwise_and(second, low_half));
+    weft_tensor *carry = weft_add(weft_bitwise_and(weft_bitwise_right_shift(second, by), low_half),
+                                  weft_bitwise_and(weft_bitwise_right_shift(third, by), low_half));
+    return weft_add(weft_mul(a, high), carry);
+}
+
 static weft_tensor *compose_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g)
 {
     if (!wf_dtype_known(dtype) || weft_dtype_is_quantised(dtype) || dtype == WEFT_DTYPE_BOOL)
@@ -162,10 +179,12 @@ static weft_tensor *compose_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low
     int64_t least = t == WEFT_DTYPE_I64 ? INT64_MIN : t == WEFT_DTYPE_U32 ? 0 : INT32_MIN;
     int64_t most = t == WEFT_DTYPE_I64 ? INT64_MAX : t == WEFT_DTYPE_U32 ? (int64_t)UINT32_MAX + 1 : (int64_t)INT32_MAX + 1;
     uint64_t range = (uint64_t)high - (uint64_t)low;
-    if (low >= high || low < least || high > most || range > (uint64_t)1 << 32)
+    if (low >= high || low < least || high > most)
         return wf_tensor_error(ctx, WEFT_E_VALUE, "randint: from %lld to %lld in %s", (long long)low, (long long)high, weft_dtype_name(t));
     draw d = begin("randint", ctx, rank, shape, g);
-    weft_tensor *r = weft_cast(take(&d, WF_RANDOM_BELOW, 0, (uint32_t)range), t);
+    if (d.error)
+        return d.error;
+    weft_tensor *r = range > (uint64_t)1 << 32 ? wide_below(&d, range) : weft_cast(take(&d, WF_RANDOM_BELOW, 0, (uint32_t)range), t);
     if (low != 0 && (t != WEFT_DTYPE_I64 || (low > -((int64_t)1 << 53) && low < (int64_t)1 << 53)))
         r = weft_add(r, constant(ctx, t, (double)low));
     else if (low != 0) /* a constant is a double */
@@ -358,7 +377,9 @@ weft_tensor *weft_permutation(weft_tensor *x, int axis, weft_generator *g)
     return wf_composite_end(&c, compose_permutation(x, axis, g));
 }
 
-/* With replacement: where a uniform number falls among the running sums. It stays below the last sum, since u is at most 1 - 2^-24,
+/* All of it in f64, which a device that lacks it leaves to the CPU: the indices are the same on every device.
+ *
+ * With replacement: where a uniform number falls among the running sums. It stays below the last sum, since u is at most 1 - 2^-53,
  * and what has no weight adds no sum to fall under. */
 static weft_tensor *draw_again(weft_tensor *p, int64_t n, weft_generator *g)
 {
@@ -366,7 +387,7 @@ static weft_tensor *draw_again(weft_tensor *p, int64_t n, weft_generator *g)
     weft_tensor *sums = weft_cumsum(p, -1);
     weft_tensor *total = weft_slice(sums, -1, -1, WEFT_INDEX_NONE, 1);
     draw d = begin("multinomial", p->ctx, rank, rank == 2 ? (int64_t[]){p->view.shape[0], n} : &n, g);
-    return weft_searchsorted(sums, weft_mul(narrow_uniform(&d, 24), total), true);
+    return weft_searchsorted(sums, weft_mul(wide_uniform(&d, 0), total), true);
 }
 
 /* Without: a race. Each index arrives after an exponential time of its weight as rate, and the first n to arrive are the
@@ -374,9 +395,9 @@ static weft_tensor *draw_again(weft_tensor *p, int64_t n, weft_generator *g)
 static weft_tensor *draw_once(weft_tensor *p, int64_t n, weft_generator *g)
 {
     draw d = begin("multinomial", p->ctx, p->view.rank, p->view.shape, g);
-    weft_tensor *has_weight = weft_gt(p, constant(p->ctx, WEFT_DTYPE_F32, 0));
-    weft_tensor *speed = weft_div(p, exponential(&d, WEFT_DTYPE_F32));
-    return weft_topk(weft_where(has_weight, speed, constant(p->ctx, WEFT_DTYPE_F32, -1)), n, NULL);
+    weft_tensor *has_weight = weft_gt(p, constant(p->ctx, WEFT_DTYPE_F64, 0));
+    weft_tensor *speed = weft_div(p, exponential(&d, WEFT_DTYPE_F64));
+    return weft_topk(weft_where(has_weight, speed, constant(p->ctx, WEFT_DTYPE_F64, -1)), n, NULL);
 }
 
 static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g)
@@ -391,7 +412,7 @@ static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool re
     int64_t C = weights->view.shape[rank - 1];
     if (C == 0 || n < 1 || n > INT32_MAX || (!replacement && n > C))
         return wf_tensor_error(ctx, WEFT_E_VALUE, "multinomial: %lld draws of %lld weights", (long long)n, (long long)C);
-    weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F32);
+    weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F64);
     return replacement ? draw_again(p, n, g) : draw_once(p, n, g);
 }
 

@@ -153,6 +153,48 @@ weft_tensor *weft_masked_scatter(weft_tensor *x, weft_tensor *mask, weft_tensor 
     return wf_composite_end(&c, weft_where(mask, v, x));
 }
 
+/* ---- repeats that follow from values ---- */
+
+weft_tensor *weft_repeat_interleave_counts(weft_tensor *x, weft_tensor *counts, int axis, int64_t size)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "repeat_interleave", 2, WF_INPUTS(x, counts)))
+        return c.failed;
+    weft_status st = wf_require_plain(c.who, x);
+    if (st == WEFT_OK)
+        st = wf_line(c.who, &x, &axis);
+    if (st != WEFT_OK)
+        return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
+    int64_t n = weft_tensor_dim(x, axis);
+    if (!weft_dtype_is_integer(wf_dtype_of(counts)))
+        return wf_composite_fail(&c, WEFT_E_DTYPE, "repeats are %s, expected integers", weft_dtype_name(wf_dtype_of(counts)));
+    if (weft_tensor_rank(counts) > 1 || (weft_tensor_numel(counts) != 1 && weft_tensor_numel(counts) != n))
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "%lld repeats of rank %d for axis %d of extent %lld", (long long)weft_tensor_numel(counts),
+                                 weft_tensor_rank(counts), axis, (long long)n);
+    if (size < -1 || size > INT32_MAX)
+        return wf_composite_fail(&c, WEFT_E_VALUE, "output_size is %lld", (long long)size);
+    counts = weft_expand(weft_tensor_rank(counts) ? counts : weft_reshape(counts, 1, (int64_t[]){1}), 1, &n);
+    weft_tensor *wide = weft_cast(counts, WEFT_DTYPE_I64);
+    if (size < 0 && n > 0) {
+        int64_t least = 0;
+        weft_tensor *ends[2] = {weft_min(counts, NULL, 0, false), weft_sum(wide, NULL, 0, false)};
+        st = weft_eval(ends, 2);
+        if (st == WEFT_OK)
+            st = weft_read_as(ends[0], WEFT_DTYPE_I64, &least, sizeof least);
+        if (st == WEFT_OK)
+            st = weft_read(ends[1], &size, sizeof size);
+        if (st != WEFT_OK)
+            return wf_composite_end(&c, wf_tensor_error_last(c.ctx, st));
+        if (least < 0 || size < 0 || size > INT32_MAX)
+            return wf_composite_fail(&c, WEFT_E_VALUE, "repeats of %lld and more, %lld in all", (long long)least, (long long)size);
+    }
+    if (n == 0 || size <= 0)
+        return wf_composite_end(&c, weft_slice(x, axis, 0, 0, 1));
+    weft_tensor *ends = weft_cumsum(weft_cast(counts, WEFT_DTYPE_I32), 0), *place = weft_arange(c.ctx, WEFT_DTYPE_I32, size, 0, 1);
+    weft_tensor *from = weft_minimum(weft_searchsorted(ends, place, true), wf_index_number(x, n - 1));
+    return wf_composite_end(&c, weft_index_select(x, axis, from));
+}
+
 /* ---- unique ---- */
 
 weft_tensor *weft_unique(weft_tensor *x, weft_tensor **inverse, weft_tensor **counts)

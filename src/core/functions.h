@@ -15,8 +15,12 @@ typedef struct wf_slot {
     double f;
     const char *s;
     const int64_t *ints;
-    int n;
-    int64_t room[WF_SLOT_INTS];
+    const double *floats;
+    int n;                    /* of ints or floats */
+    union {
+        int64_t room[WF_SLOT_INTS];
+        double reals[WF_SLOT_INTS];
+    };
 } wf_slot;
 
 typedef struct wf_call {

@@ -13,6 +13,7 @@
 #define S(k) (c->slot[k].s)
 #define D(k) ((weft_dtype)c->slot[k].i)
 #define V(k) (c->slot[k].ints)
+#define FS(k) (c->slot[k].floats)
 #define N(k) (c->slot[k].n)
 #define HAS(k) (c->slot[k].given)
 #define AXIS(k) wf_call_axis(c->slot[k].i)
@@ -23,19 +24,39 @@
 #define ROOM WEFT_MAX_OUTPUTS
 #define ONE(tensor) (OUT[0] = (tensor), c->out->n = 1, (void)0)
 #define MANY(count) (c->out->n = (count), (void)0)
+#define COMPOSED(tensor) \
+    do { \
+        wf_composite k_; \
+        bool begun_ = wf_composite_begin_ctx(&k_, c->op->name, CTX); \
+        ONE(begun_ ? wf_composite_end(&k_, tensor) : k_.failed); \
+    } while (0)
 
 static weft_tensor *number(const wf_call *c, const weft_tensor *beside, double v) { return wf_call_number(c, beside, v, false); }
 
 /* The axes of parameter 1: None is all of them. */
 typedef weft_tensor *reduction(weft_tensor *, const int *, int, bool);
-static weft_tensor *reduce(const wf_call *c, reduction *f)
+static weft_tensor *reduce_of(const wf_call *c, weft_tensor *x, reduction *f)
 {
     int axes[WEFT_MAX_RANK + 1];
     int n = WF_MIN(N(1), WEFT_MAX_RANK + 1); /* more than the rank repeat one, which the builder refuses */
     for (int i = 0; i < n; i++)
         axes[i] = wf_call_axis(V(1)[i]);
-    return f(T(0), HAS(1) && n > 0 ? axes : NULL, n, B(2));
+    return f(x, HAS(1) && n > 0 ? axes : NULL, n, B(2));
 }
+
+static weft_tensor *reduce(const wf_call *c, reduction *f) { return reduce_of(c, T(0), f); }
+
+/* A reduction whose dtype, where given, is parameter 3. */
+#define REDUCED(f) \
+    do { \
+        if (HAS(3)) \
+            COMPOSED(reduce_of(c, input_as(c, 3), f)); \
+        else \
+            ONE(reduce(c, f)); \
+    } while (0)
+
+/* The input in the dtype of parameter k, where that is given. */
+static weft_tensor *input_as(const wf_call *c, int k) { return HAS(k) ? weft_cast(T(0), D(k)) : T(0); }
 
 static weft_tensor *reduce_one(const wf_call *c, reduction *f)
 {

@@ -149,7 +149,7 @@ static weft_tensor *adaptive_avg(const wf_call *c, weft_tensor *(*f)(weft_tensor
     return error ? error : f(T(0), size);
 }
 
-/* input, size, scale_factor, mode, align_corners, recompute_scale_factor */
+/* input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias */
 static weft_tensor *interpolate(const wf_call *c)
 {
     static const struct {
@@ -157,7 +157,7 @@ static weft_tensor *interpolate(const wf_call *c)
         int nd; /* 0: any */
         weft_interpolation mode;
     } modes[] = {{"nearest", 0, WEFT_NEAREST}, {"nearest-exact", 0, WEFT_NEAREST_EXACT}, {"linear", 1, WEFT_LINEAR},
-                 {"bilinear", 2, WEFT_LINEAR}, {"trilinear", 3, WEFT_LINEAR}, {"bicubic", 2, WEFT_CUBIC}};
+                 {"bilinear", 2, WEFT_LINEAR}, {"trilinear", 3, WEFT_LINEAR}, {"bicubic", 2, WEFT_CUBIC}, {"area", 0, WEFT_AREA}};
     int nd = weft_tensor_rank(T(0)) - 2;
     int64_t size[3] = {0};
     weft_tensor *error = NULL;
@@ -171,14 +171,18 @@ static weft_tensor *interpolate(const wf_call *c)
         return wf_tensor_error(CTX, WEFT_E_VALUE, "%s: mode \"%.20s\" for %d spatial axes", c->op->name, S(3), nd);
     if (HAS(1) == HAS(2))
         return wf_tensor_error(CTX, WEFT_E_VALUE, "%s: size and scale_factor: expected one of the two", c->op->name);
-    if (o.align_corners && modes[m].mode < WEFT_LINEAR)
+    if (HAS(4) && modes[m].mode != WEFT_LINEAR && modes[m].mode != WEFT_CUBIC)
         return wf_tensor_error(CTX, WEFT_E_VALUE, "%s: align_corners with mode \"%s\"", c->op->name, S(3));
+    if (B(6))
+        return wf_tensor_error(CTX, WEFT_E_UNSUPPORTED, "%s: there is no antialias", c->op->name);
+    if (HAS(2) && N(2) != 1 && N(2) != nd)
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "%s: scale_factor has %d entries, expected 1 or %d", c->op->name, N(2), nd);
     o.mode = modes[m].mode;
     numbers(c, 1, nd, 1, size, &error);
     if (HAS(1))
         o.size = size;
-    for (int i = 0; i < 3; i++)
-        o.scale[i] = F(2);
+    for (int i = 0; HAS(2) && i < nd; i++)
+        o.scale[i] = FS(2)[N(2) == 1 ? 0 : i];
     return error ? error : weft_interpolate(T(0), &o);
 }
 

@@ -7,8 +7,39 @@
 static int unique(const wf_call *c)
 {
     int n = 1, inverse = B(2) ? n++ : 0, counts = B(3) ? n++ : 0;
-    OUT[0] = weft_unique(T(0), inverse ? &OUT[inverse] : NULL, counts ? &OUT[counts] : NULL);
+    weft_tensor **of_inverse = inverse ? &OUT[inverse] : NULL, **of_counts = counts ? &OUT[counts] : NULL;
+    OUT[0] = HAS(4) ? weft_unique_along(T(0), AXIS(4), of_inverse, of_counts) : weft_unique(T(0), of_inverse, of_counts);
     return n;
+}
+
+/* Rows of coordinates, or one column an axis; a number has one axis then, as in PyTorch. */
+static int nonzero(const wf_call *c)
+{
+    if (!B(1)) {
+        OUT[0] = weft_nonzero(T(0));
+        return 1;
+    }
+    wf_composite k;
+    if (!wf_composite_begin(&k, c->op->name, 1, WF_INPUTS(T(0)))) {
+        OUT[0] = k.failed;
+        return 1;
+    }
+    weft_tensor *x = weft_tensor_rank(T(0)) ? T(0) : weft_reshape(T(0), 1, (int64_t[]){1}), *rows = weft_nonzero(x);
+    int n = weft_tensor_status(rows) == WEFT_OK ? weft_tensor_rank(x) : 1;
+    for (int d = 1; d < n; d++)
+        OUT[d] = wf_composite_give(&k, weft_select(rows, 1, d));
+    OUT[0] = wf_composite_end(&k, weft_select(rows, 1, 0));
+    return n;
+}
+
+static weft_tensor *searchsorted(const wf_call *c)
+{
+    bool left = HAS(3) && strcmp(S(3), "left") == 0, right = HAS(3) && strcmp(S(3), "right") == 0;
+    if (HAS(3) && !left && !right)
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "searchsorted: side is \"%.20s\", not left or right", S(3));
+    if (left && B(2))
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "searchsorted: side is left and right is true");
+    return weft_searchsorted(T(4) ? weft_take_along_axis(T(0), T(4), -1) : T(0), T(1), right || B(2));
 }
 
 static int sort(const wf_call *c)

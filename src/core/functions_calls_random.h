@@ -7,6 +7,25 @@
 /* The stream of parameters k, the seed, and k + 1, the offset. */
 #define GENERATOR(k) (HAS(k) ? &(weft_generator){(uint64_t)I(k), (uint64_t)I((k) + 1)} : NULL)
 
+static weft_tensor *random_like(const wf_call *c, weft_tensor *(*f)(weft_ctx *, weft_dtype, int, const int64_t *, weft_generator *))
+{
+    if (weft_tensor_status(T(0)) != WEFT_OK)
+        return weft_rand_like(T(0), NULL);
+    return f(weft_tensor_ctx(T(0)), HAS(1) ? D(1) : weft_tensor_dtype(T(0)), weft_tensor_rank(T(0)), weft_tensor_shape(T(0)), GENERATOR(2));
+}
+
+/* (low, high, size), or (high, size): then the size stands where high does. */
+static weft_tensor *randint(const wf_call *c)
+{
+    if (!HAS(1))
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "randint: %s is missing: %s(%s)", HAS(2) ? "high" : "size", c->op->name, c->op->signature);
+    if (!HAS(2))
+        return weft_randint(CTX, D(3), 0, I(0), N(1), V(1), GENERATOR(4));
+    if (N(1) != 1)
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "randint: high has %d numbers, expected 1", N(1));
+    return weft_randint(CTX, D(3), I(0), V(1)[0], N(2), V(2), GENERATOR(4));
+}
+
 static weft_tensor *normal_sized(const wf_call *c)
 {
     weft_tensor *mean = HAS(2) ? weft_expand(T(0), N(2), V(2)) : T(0);

@@ -2,6 +2,7 @@
 #ifndef WF_FUNCTIONS_CALLS_SHAPE_H
 #define WF_FUNCTIONS_CALLS_SHAPE_H
 
+#include "weft/ops_indexing.h"
 #include "weft/ops_shape.h"
 
 /* The integers of parameter k as axes. More than the largest rank repeat one, which builders refuse. */
@@ -73,6 +74,17 @@ static weft_tensor *pad_by_mode(const wf_call *c)
         if (strcmp(S(2), modes[m]) == 0)
             return weft_pad(T(0), N(1), V(1), (weft_pad_mode)m, HAS(3) ? F(3) : 0);
     return wf_tensor_error(CTX, WEFT_E_VALUE, "pad: mode is \"%.20s\", not constant, reflect, replicate or circular", S(2));
+}
+
+/* input, repeats (a number, or a tensor of them), dim, output_size */
+static weft_tensor *interleave(const wf_call *c)
+{
+    weft_tensor *x = HAS(2) ? T(0) : weft_flatten(T(0), 0, -1);
+    int axis = HAS(2) ? AXIS(2) : 0;
+    const weft_attr *one = c->slot[1].number;
+    if (!one || one->kind == WEFT_ATTR_FLOAT)
+        return weft_repeat_interleave_counts(x, T(1), axis, HAS(3) ? I(3) : -1);
+    return weft_repeat_interleave(x, one->i, axis);
 }
 
 static int split_parts(const wf_call *c)

@@ -12,7 +12,8 @@ integers, bool. It gives the exact result (a tuple for several), from NumPy, Sci
     n=lambda x, **kw: ..    elements folded into one result, for the bound; else input.size / result.size
     dtypes=..               dtypes of the first operand (harness.FLOATS); d.tensor(dtype=..) for others
     values=".."             "any" (infinity, NaN, denormal, huge), "finite", "moderate", "unit", "positive", "small"
-    result="same"           the result's dtype: "same" or "promote" of the operands, "float" (as promote, integers give f32), or a name
+    result="same"           the result's dtype: "same" or "promote" of the operands, "float" (as promote, integers give f32), a name, or a
+                            function of the operands' dtypes and the keywords; a keyword dtype comes before it
     tolerance=lambda env: ..  in place of the row's bound, where that cannot be said in one expression
     compare=f               f(got, want, case) asserts itself, for results that are not unique (random, eigenvectors)
 
@@ -420,13 +421,33 @@ def check_one(case, got, want, arguments, keywords):
     Worst.add(case, dtype, float(np.max(ulps, initial=0)))
 
 
+def promoted(operands, to_float=False):
+    """The dtype of an operation on operands of these."""
+    kind = operands[0]
+    for other in operands[1:]:
+        kind = wf.promote_types(kind, other)
+    return wf.float32 if to_float and not kind.is_floating_point else kind
+
+
+def with_dtype(draw):
+    """A draw that may ask for the result in the widest dtype of its kind."""
+    def drawn(d):
+        some = draw(d)
+        some = some if isinstance(some, tuple) else (some,)
+        some, keywords = (some[:-1], some[-1]) if isinstance(some[-1], dict) else (some, {})
+        wide = "float64" if d.dtype in FLOATS else "int64"
+        return (*some, {**keywords, "dtype": wide} if d.int(0, 4) == 0 else keywords)
+    return drawn
+
+
 def expected_dtype(case, got):
     rule, operands = case.spec.result, [wf.float32 if o is None else getattr(wf, o.dtype) for o in case.operands()]
+    if isinstance(case.keywords.get("dtype"), str):
+        return getattr(wf, case.keywords["dtype"])
+    if callable(rule):
+        return rule(operands, **case.keywords)
     if rule in ("promote", "float") and operands:
-        kind = operands[0]
-        for other in operands[1:]:
-            kind = wf.promote_types(kind, other)
-        return wf.float32 if rule == "float" and not kind.is_floating_point else kind
+        return promoted(operands, rule == "float")
     if rule == "same":
         return operands[0]
     return getattr(wf, rule) if rule else got.dtype

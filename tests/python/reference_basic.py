@@ -4,7 +4,7 @@ import math
 import numpy as np
 import scipy.special
 
-from harness import ALL, FLOATS, INTEGERS, NUMBERS, reference
+from harness import ALL, FLOATS, INTEGERS, NUMBERS, promoted, reference, with_dtype
 
 
 def one(values=None):
@@ -59,7 +59,24 @@ def sub(a, b, alpha=1):
 
 
 reference("mul", draw=two(), dtypes=NUMBERS, result="promote")(lambda a, b: a * b)
-reference("div", draw=two(), dtypes=NUMBERS, result="float")(lambda a, b: np.divide(a, b))
+
+
+def drawn_div(d):
+    a, b = two()(d)
+    mode = d.choice((None, None, "trunc", "floor"))
+    if mode and a.dtype in FLOATS and (a.dtype != "float64" or b.dtype != "float64"):
+        mode = None  # the quotient is rounded before it becomes whole
+    return a, b, {"rounding_mode": mode}
+
+
+@reference("div", draw=drawn_div, dtypes=NUMBERS, result=lambda operands, rounding_mode: promoted(operands, rounding_mode is None))
+def div(a, b, rounding_mode=None):
+    if rounding_mode is None:
+        return np.divide(a, b)
+    if a.dtype.kind != "f" and b.dtype.kind != "f":
+        q = np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b)))
+        return q + (rounding_mode == "trunc") * ((q < 0) & (q * b != a) & (b != 0))
+    return np.trunc(a / b) if rounding_mode == "trunc" else np.floor_divide(a, b)
 
 
 def drawn_pow(d):
@@ -137,18 +154,18 @@ def cast(x, dtype):
     return x.astype(np.float64) if dtype in FLOATS else x
 
 
-@reference("sum", draw=reduced(), dtypes=FLOATS + ("int32", "int64"), n=folded)
-def sum_(x, dim=None, keepdim=False):
+@reference("sum", draw=with_dtype(reduced()), dtypes=FLOATS + ("int32", "int64"), n=folded)
+def sum_(x, dim=None, keepdim=False, dtype=None):
     return np.sum(x, axis=dim, keepdims=keepdim)
 
 
-@reference("mean", draw=reduced(low=1), n=folded, result="same")
-def mean(x, dim=None, keepdim=False):
+@reference("mean", draw=with_dtype(reduced(low=1)), n=folded, result="same")
+def mean(x, dim=None, keepdim=False, dtype=None):
     return np.mean(x, axis=dim, keepdims=keepdim)
 
 
-@reference("prod", draw=reduced("unit"), n=folded, result="same")
-def prod(x, dim=None, keepdim=False):
+@reference("prod", draw=with_dtype(reduced("unit")), n=folded, result="same")
+def prod(x, dim=None, keepdim=False, dtype=None):
     return np.prod(x, axis=dim, keepdims=keepdim)
 
 
@@ -383,10 +400,11 @@ reference("index_select", draw=drawn_index_select, dtypes=ALL, result="same")(la
 
 def drawn_embedding(d):
     rows = d.int(1, 9)
-    return d.tensor((rows, d.int(0, 7))), d.index(d.shape(max_rank=3), rows)
+    weight = d.tensor((rows, d.int(0, 7)))
+    return d.index(d.shape(max_rank=3), rows), weight
 
 
-reference("embedding", draw=drawn_embedding, result="same")(lambda weight, index: weight[index])
+reference("embedding", draw=drawn_embedding, result=lambda operands: operands[1])(lambda index, weight: weight[index])
 
 
 def drawn_gather(d):

@@ -262,7 +262,7 @@ for _nd in (1, 2, 3):
 
 # ---- resampling ----
 
-MODES = {1: ("nearest", "nearest-exact", "linear"), 2: ("nearest", "nearest-exact", "bilinear", "bicubic"), 3: ("nearest", "nearest-exact", "trilinear")}
+MODES = {1: ("nearest", "nearest-exact", "linear", "area"), 2: ("nearest", "nearest-exact", "bilinear", "bicubic", "area"), 3: ("nearest", "nearest-exact", "trilinear", "area")}
 
 
 def draw_interpolate(d):
@@ -273,10 +273,11 @@ def draw_interpolate(d):
     if d.bool():
         kw["size"] = tuple(d.int(1, 8) for _ in range(nd))
     else:
-        kw["scale_factor"] = d.choice((1.0, 2.0, 3.0, 0.5, 1.5))
-        if any(e * kw["scale_factor"] < 1 for e in n):
+        scales = [d.choice((1.0, 2.0, 3.0, 0.5, 1.5)) for _ in range(nd if d.bool() else 1)]
+        kw["scale_factor"] = tuple(scales) if len(scales) > 1 else scales[0]
+        if any(e * s < 1 for e, s in zip(n, scales * nd)):
             d.reject()
-    if "nearest" not in mode and d.bool():
+    if "nearest" not in mode and mode != "area" and d.bool():
         kw["align_corners"] = d.bool()
     return d.tensor((d.int(1, 2), d.int(1, 2), *n)), kw
 
@@ -290,13 +291,16 @@ def kernel(mode, distance):
 
 def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None):
     nd = x.ndim - 2
+    scales = scale_factor if isinstance(scale_factor, tuple) else (scale_factor,) * nd
+    if mode == "area":
+        return adaptive(nd, x, np.mean, size or tuple(math.floor(n * s) for n, s in zip(x.shape[2:], scales)))
     for i in range(nd):
         n = x.shape[2 + i]
-        out = size[i] if size else math.floor(n * scale_factor)
-        ratio = n / out if size else 1 / scale_factor
+        out = size[i] if size else math.floor(n * scales[i])
+        ratio = n / out if size else 1 / scales[i]
         o = np.arange(out)
         if "nearest" in mode:
-            ratio = np.float32(n) / np.float32(out) if size else np.float32(1 / scale_factor)
+            ratio = np.float32(n) / np.float32(out) if size else np.float32(1 / scales[i])
             at = np.floor((o.astype(np.float32) + np.float32(0.5 if "exact" in mode else 0)) * ratio).astype(int)
             x = np.take(x, np.minimum(at, n - 1), 2 + i)
             continue

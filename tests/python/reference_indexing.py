@@ -140,11 +140,11 @@ def index(x, indices):
 def put(d):
     x, picks = advanced(d)
     shape = np.empty(d.first_shape, bool)[at_places([p.exact() if p else None for p in picks])].shape
-    return x, d.tensor(d.broadcast(shape), values="moderate"), picks, {"accumulate": d.bool()}
+    return x, picks, d.tensor(d.broadcast(shape), values="moderate"), {"accumulate": d.bool()}
 
 
-@reference("index_put", draw=put, dtypes=("float32", "float64", "int32"), n=lambda *a, **k: 32, values="moderate", result="same")
-def index_put(x, values, indices, accumulate=False):
+@reference("index_put", draw=put, dtypes=("float32", "float64", "int32"), n=lambda *a, **k: 32, values="moderate", result=lambda operands, accumulate: operands[0])
+def index_put(x, indices, values, accumulate=False):
     out = x.copy()
     if accumulate:
         np.add.at(out, at_places(indices), np.broadcast_to(values, out[at_places(indices)].shape).copy())
@@ -155,9 +155,12 @@ def index_put(x, values, indices, accumulate=False):
 
 # ---- where ----
 
-@reference("nonzero", draw=one("small"), dtypes=ALL, result="int32", evaluates=True)
-def nonzero(x):
-    return np.argwhere(x != 0)
+@reference("nonzero", draw=lambda d: (d.tensor(values="small"), {"as_tuple": d.bool()}), dtypes=ALL, result="int32", evaluates=True)
+def nonzero(x, as_tuple=False):
+    if not as_tuple:
+        return np.argwhere(x != 0)
+    found = np.nonzero(np.atleast_1d(x))
+    return found if len(found) > 1 else found[0]
 
 
 @reference("nonzero_static", draw=lambda d: (d.tensor(values="small"), d.int(0, 9)), dtypes=ALL, result="int32")
@@ -191,10 +194,16 @@ def masked_scatter(x, mask, source):
     return out
 
 
-@reference("unique", draw=lambda d: (d.tensor(values="small"), {"return_inverse": True, "return_counts": True}), dtypes=ALL, result="same", evaluates=True)
-def unique(x, return_inverse=True, return_counts=True):
-    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
-    return values, inverse.reshape(x.shape), counts
+def drawn_unique(d):
+    x = d.tensor(values="small")
+    along = 0 not in d.first_shape and d.first_shape and d.bool()
+    return x, {"return_inverse": True, "return_counts": True, "dim": d.axis() if along else None}
+
+
+@reference("unique", draw=drawn_unique, dtypes=ALL, result="same", evaluates=True)
+def unique(x, return_inverse=True, return_counts=True, dim=None):
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True, axis=dim)
+    return values, inverse.reshape(x.shape if dim is None else x.shape[dim]), counts
 
 
 def counted(d):
@@ -254,9 +263,19 @@ def searched(d):
     return sorted_, d.tensor(values="small"), {"right": d.bool()}
 
 
-@reference("searchsorted", draw=searched, dtypes=("float32", "float64", "int32", "int64"), result="int32")
-def searchsorted(sorted_, x, right=False):
-    return np.searchsorted(sorted_, x, "right" if right else "left")
+def searched_by_side(d):
+    sorted_, x, right = searched(d)
+    sorter = d.rng.permutation(sorted_.base.size).astype(np.int32)
+    if d.bool():
+        return sorted_, x, right
+    unsorted = np.empty_like(sorted_.base)
+    unsorted[sorter] = sorted_.base
+    return Operand(unsorted, d.dtype, []), x, {"side": "right" if right["right"] else "left", "sorter": Operand(sorter, "int32", [])}
+
+
+@reference("searchsorted", draw=searched_by_side, dtypes=("float32", "float64", "int32", "int64"), result="int32")
+def searchsorted(sorted_, x, right=False, side=None, sorter=None):
+    return np.searchsorted(sorted_, x, "right" if right else side or "left", sorter)
 
 
 @reference("bucketize", draw=lambda d: (lambda s, x, k: (x, s, k))(*searched(d)), dtypes=("float32", "int32"), result="int32")

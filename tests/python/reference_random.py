@@ -75,12 +75,16 @@ reference("uniform", draw=lambda d: sized(d, low=d.int(-4, 0) / 2, high=d.int(1,
 def drawn_randint(d):
     low = d.choice((0, -5, -2**31, 7))
     dtype = "int64" if d.int(0, 3) == 0 else "int32"
+    if dtype == "int64" and d.bool():
+        return *d.choice(((-2**63, 2**63 - 1), (-2**40, 2**40), (0, 2**63 - 1), (5, 2**33))), d.shape(max_rank=3), stream(d, dtype=dtype)
     return low, d.choice((low + 1, low + 10, 2**31 if low < 0 else low + 2**31 - 8)), d.shape(max_rank=3), stream(d, dtype=dtype)
 
 
 @reference("randint", draw=drawn_randint)
 def randint(low, high, size, dtype, seed, offset):
     w = [x.astype(np.uint64) for x in words_of(size, seed, offset)]
+    if high - low > 2**32:
+        return np.array([(((int(a) << 32) + int(b)) * (high - low) >> 64) + low for a, b in zip(w[0].flat, w[1].flat)], np.int64).reshape(size)
     n = np.uint64(high - low)
     return ((w[0] * n + (w[1] * n >> SHIFT)) >> SHIFT).astype(np.int64) + low
 
@@ -162,6 +166,6 @@ def compare_draws(got, want, case):
 def multinomial(p, n, replacement, seed, offset):
     if replacement:
         sums = np.cumsum(p, axis=-1)
-        t = uniform_of(words_of(p.shape[:-1] + (n,), seed, offset), "float32") * sums[..., -1:]
+        t = uniform_of(words_of(p.shape[:-1] + (n,), seed, offset), "float64") * sums[..., -1:]
         return np.sum(sums[..., None, :] <= t[..., None], axis=-1)
-    return np.argsort(-p / exponential_of(words_of(p.shape, seed, offset), "float32"), axis=-1, kind="stable")[..., :n]
+    return np.argsort(-p / exponential_of(words_of(p.shape, seed, offset), "float64"), axis=-1, kind="stable")[..., :n]

@@ -2,7 +2,7 @@
 import numpy as np
 import scipy.special
 
-from harness import ALL, FLOATS, INTEGERS, NUMBERS, reference  # noqa: F401
+from harness import ALL, FLOATS, INTEGERS, NUMBERS, reference, with_dtype  # noqa: F401
 from reference_basic import along, folded, one, reduced, two
 
 
@@ -109,27 +109,27 @@ def norm(x, p=2, dim=None, keepdim=False):
     return np.sum(size**p, axis=dim, keepdims=keepdim) ** (1 / p)
 
 
-@reference("nansum", draw=reduced(), n=folded, dtypes=FLOATS + ("int32",), result="same")
-def nansum(x, dim=None, keepdim=False):
+@reference("nansum", draw=with_dtype(reduced()), n=folded, dtypes=FLOATS + ("int32",), result="same")
+def nansum(x, dim=None, keepdim=False, dtype=None):
     return np.nansum(x, axis=dim, keepdims=keepdim)
 
 
-@reference("nanmean", draw=reduced(low=1), n=folded, result="same")
-def nanmean(x, dim=None, keepdim=False):
+@reference("nanmean", draw=with_dtype(reduced(low=1)), n=folded, result="same")
+def nanmean(x, dim=None, keepdim=False, dtype=None):
     return np.nanmean(x, axis=dim, keepdims=keepdim)
 
 
-def length(x, dim):
+def length(x, dim, dtype=None):
     return x.shape[dim] if x.ndim else 1
 
 
-@reference("cumsum", draw=along(), dtypes=NUMBERS, n=length)
-def cumsum(x, dim):
+@reference("cumsum", draw=with_dtype(along()), dtypes=NUMBERS, n=length)
+def cumsum(x, dim, dtype=None):
     return np.cumsum(x, axis=dim)
 
 
-@reference("cumprod", draw=along("moderate"), dtypes=NUMBERS, n=length)
-def cumprod(x, dim):
+@reference("cumprod", draw=with_dtype(along("moderate")), dtypes=NUMBERS, n=length)
+def cumprod(x, dim, dtype=None):
     return np.cumprod(x, axis=dim)
 
 

@@ -234,10 +234,15 @@ same("tile", draw=lambda d: (d.tensor(max_rank=4), tuple(d.int(0, 3) for _ in ra
 
 def drawn_interleave(d):
     x = d.tensor()
-    return x, d.int(0, 3), {"dim": d.axis() if d.first_shape and d.bool() else None}
+    dim = d.axis() if d.first_shape and d.bool() else None
+    if d.bool():
+        return x, d.int(0, 3), {"dim": dim}
+    n = math.prod(d.first_shape) if dim is None else d.first_shape[dim]
+    counts = d.rng.integers(0, 4, n).astype(np.int32)
+    return x, Operand(counts, "int32", []), {"dim": dim, "output_size": int(counts.sum()) if d.bool() else None}
 
 
-same("repeat_interleave", draw=drawn_interleave)(lambda x, repeats, dim: np.repeat(x, repeats, axis=dim))
+same("repeat_interleave", draw=drawn_interleave)(lambda x, repeats, dim, output_size=None: np.repeat(x, repeats, axis=dim))
 
 
 @reference("kron", draw=lambda d: (d.tensor(max_rank=5), d.tensor(d.shape(max_rank=5)[:2])), dtypes=NUMBERS, values="moderate", result="promote")

@@ -12,7 +12,8 @@
 enum {
     MAX_OPS = 1024,
     MAX_INPUTS = 256,
-    MAX_INTS = 512
+    MAX_INTS = 512,
+    MAX_FLOATS = 16
 };
 
 /* What a call needs to know of an operation, with its names as Python strings. */
@@ -38,6 +39,8 @@ typedef struct call {
     int n_attrs;
     int64_t ints[MAX_INTS];
     int n_ints;
+    double floats[MAX_FLOATS];
+    int n_floats;
     PyObject *made[MAX_INPUTS]; /* tensors made from arrays for this call */
     int n_made;
 } call;
@@ -189,6 +192,31 @@ static int add_ints(call *c, int i, PyObject *o, weft_attr *a)
     return 0;
 }
 
+static int add_floats(call *c, int i, PyObject *o, weft_attr *a)
+{
+    Py_ssize_t n = PyUnicode_Check(o) ? -1 : PySequence_Size(o);
+    if (n < 0) {
+        PyErr_Clear();
+        return wrong(c, i, "a number or a list of numbers", o);
+    }
+    if (n > MAX_FLOATS - c->n_floats) {
+        PyErr_Format(PyExc_ValueError, "%s: %s has %zd numbers, at most %d fit a call", c->op->info->name, c->op->info->params[i].name, n, MAX_FLOATS);
+        return -1;
+    }
+    a->kind = WEFT_ATTR_FLOATS;
+    a->floats = c->floats + c->n_floats;
+    a->n_ints = (int)n;
+    for (Py_ssize_t k = 0; k < n; k++) {
+        PyObject *item = PySequence_GetItem(o, k);
+        double v = item ? PyFloat_AsDouble(item) : -1;
+        Py_XDECREF(item);
+        if (v == -1 && PyErr_Occurred())
+            return -1;
+        c->floats[c->n_floats++] = v;
+    }
+    return 0;
+}
+
 static int add_input(call *c, int i, PyObject *o)
 {
     if (c->n_inputs >= MAX_INPUTS) {
@@ -277,6 +305,10 @@ static int add_param(call *c, int i)
     case WEFT_PARAM_INT:
         a->kind = WEFT_ATTR_INT;
         return to_int64(c, i, o, &a->i);
+    case WEFT_PARAM_FLOATS:
+        if (!PyLong_Check(o) && !PyFloat_Check(o) && PySequence_Check(o))
+            return add_floats(c, i, o, a);
+        /* fall through */
     case WEFT_PARAM_FLOAT:
         if (PyLong_Check(o) || PyFloat_Check(o))
             return add_number(a, o);
@@ -370,7 +402,7 @@ PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n
     memset(c.given, 0, sizeof c.given);
     c.rest = NULL;
     c.device = NULL;
-    c.n_inputs = c.n_attrs = c.n_ints = c.n_made = 0;
+    c.n_inputs = c.n_attrs = c.n_ints = c.n_floats = c.n_made = 0;
     PyObject *result = NULL;
     if (match_positional(&c, self, args, n) < 0 || (keywords && match_keywords(&c, args + n, keywords) < 0))
         goto done;

@@ -106,7 +106,7 @@ static PyObject *call_by_name(PyObject *module, PyObject *args)
 
 static PyObject *param_of(const weft_param_info *p)
 {
-    static const char *const types[] = {"Tensor", "Tensors", "int", "float", "bool", "ints", "str", "dtype", "ints|str"};
+    static const char *const types[] = {"Tensor", "Tensors", "int", "float", "bool", "ints", "str", "dtype", "ints|str", "floats"};
     return Py_BuildValue("(ssOz)", p->name, types[p->type], p->optional ? Py_True : Py_False, p->has_default ? p->preset : NULL);
 }
 

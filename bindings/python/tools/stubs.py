@@ -11,7 +11,7 @@ import weft
 
 TARGET = pathlib.Path(__file__).resolve().parent.parent / "weft" / "__init__.pyi"
 TYPES = {"Tensor": "Operand", "Tensors": "Sequence[Operand] | Tensor", "int": "int", "float": "float", "bool": "bool", "ints": "Ints", "str": "str",
-         "dtype": "DtypeLike", "ints|str": "Ints | str"}
+         "dtype": "DtypeLike", "ints|str": "Ints | str", "floats": "float | Sequence[float]"}
 HEAD = '''# Made by tools/stubs.py from the table of operations; do not edit.
 from typing import Any, Callable, Iterator, Sequence, Union
 
