@@ -130,6 +130,104 @@ static void transposed_convolutions_equal_their_definition(void **state)
             run_conv(nd, i % 3 == 0, true);
 }
 
+/* The same tensor, behind a view of other strides: 1 turned around, 2 the last two axes the other way in memory. */
+static weft_tensor *lying(weft_tensor *t, int how)
+{
+    if (how == 0)
+        return t;
+    int last[] = {-1, -2};
+    weft_tensor *other = weft_contiguous(how == 1 ? weft_flip_axes(t, last, 2) : weft_transpose(t, -1, -2));
+    assert_int_equal(weft_eval(&other, 1), WEFT_OK);
+    return how == 1 ? weft_flip_axes(other, last, 2) : weft_transpose(other, -1, -2);
+}
+
+/* Enough rows and columns that the CPU's product reads windows and padding in place: one kernel, no copy. */
+static void wide_convolutions_read_their_windows(void **state)
+{
+    (void)state;
+    const bool on_cpu = !getenv("WEFT_TEST_DEVICE");
+    for (int i = 0; i < 3 * cases(); i++) {
+        const int nd = 1 + i % 3, how = nd == 1 ? 0 : i / 3 % 3;
+        weft_conv_opts o;
+        ref_conv c = draw_conv(nd, false, &o);
+        c.O = c.groups * (4 + draw(i % 5 ? 9 : 300));
+        c.in[2] += 8 + (i % 5 ? 0 : 60);
+        c.out[2] = (c.in[2] + 2 * c.low[2] - c.dilation[2] * (c.size[2] - 1) - 1) / c.stride[2] + 1;
+        int64_t I = ref_count(c.in), P = ref_count(c.out), K = ref_count(c.size), shape[5];
+        int64_t nx = c.B * c.C * I, nw = c.O * (c.C / c.groups) * K, ny = c.B * c.O * P;
+        float *x = values(nx), *w = values(nw);
+        double *y = malloc((size_t)ny * 8), *m = malloc((size_t)ny * 8);
+        ref_conv_forward(&c, x, w, NULL, y, m);
+        shape_of(shape, c.B, c.C, c.in, nd);
+        weft_tensor *tx = lying(tensor(2 + nd, shape, x), how);
+        shape_of(shape, c.O, c.C / c.groups, c.size, nd);
+        weft_tensor *t = convs[nd - 1](tx, tensor(2 + nd, shape, w), &o);
+        weft_stats before, after;
+        weft_ctx_stats(ctx, &before);
+        char what[120];
+        snprintf(what, sizeof what, "case %d: %dd, view %d, %d x %d places, stride %d", i, nd, how, (int)c.O, (int)P, (int)c.stride[2]);
+        expect(what, t, ny, y, m, (double)(c.C * K + 8));
+        weft_ctx_stats(ctx, &after);
+        if (on_cpu && c.C > c.groups && K > 1 && P >= 8 && (after.copies != before.copies || after.dispatches != before.dispatches + 1))
+            fail_msg("%s: %d copies, %d dispatches", what, (int)(after.copies - before.copies), (int)(after.dispatches - before.dispatches));
+        free(x), free(w), free(y), free(m);
+    }
+}
+
+static void windows_in_half_precision_are_widened_in_place(void **state)
+{
+    (void)state;
+    const ref_conv c = {.B = 2, .groups = 1, .C = 5, .O = 7, .in = {1, 9, 11}, .size = {1, 3, 2}, .stride = {1, 1, 1}, .dilation = {1, 1, 1}, .low = {0, 1, 0}, .out = {1, 9, 10}};
+    const int64_t nx = 2 * 5 * 99, nw = 7 * 5 * 6, ny = 2 * 7 * 90;
+    float *x = values(nx), *w = values(nw);
+    double y[2 * 7 * 90], m[2 * 7 * 90];
+    for (int64_t i = 0; i < nx; i++)
+        x[i] = (float)(int)(x[i] * 8); /* exact in f16 and bf16 */
+    for (int64_t i = 0; i < nw; i++)
+        w[i] = (float)(int)(w[i] * 4);
+    ref_conv_forward(&c, x, w, NULL, y, m);
+    for (int k = 0; k < 2; k++) {
+        const weft_dtype d = k ? WEFT_DTYPE_BF16 : WEFT_DTYPE_F16;
+        weft_tensor *tx = weft_cast(tensor(4, (int64_t[]){2, 5, 9, 11}, x), d), *tw = weft_cast(tensor(4, (int64_t[]){7, 5, 3, 2}, w), d);
+        weft_tensor *t = weft_conv2d(tx, tw, &(weft_conv_opts){.padding = {1, 0}});
+        expect("half precision", t, ny, y, m, k ? 65536.0 * 2 : 8192 * 2);
+    }
+    free(x), free(w);
+}
+
+/* A product whose left operand is the windows, and bits that do not depend on threads. */
+static void windows_may_be_the_left_operand(void **state)
+{
+    (void)state;
+    if (getenv("WEFT_TEST_DEVICE"))
+        return;
+    enum { T = 70, W = 9, N = 24 };
+    float *x = values(T), *b = values(W * N), got[2][(T - W + 1) * N];
+    double want[(T - W + 1) * N], m[(T - W + 1) * N];
+    for (int t = 0; t < T - W + 1; t++)
+        for (int n = 0; n < N; n++) {
+            want[t * N + n] = m[t * N + n] = 0;
+            for (int k = 0; k < W; k++) {
+                want[t * N + n] += (double)x[t + k] * b[k * N + n];
+                m[t * N + n] += fabs((double)x[t + k] * b[k * N + n]);
+            }
+        }
+    for (int threads = 1; threads <= 4; threads += 3) {
+        weft_ctx *other = NULL;
+        assert_int_equal(weft_ctx_open(&(weft_ctx_opts){.device = "cpu", .n_threads = threads}, &other), WEFT_OK);
+        weft_scope *inside = weft_scope_begin(other);
+        weft_tensor *tx = weft_tensor_from(other, WEFT_DTYPE_F32, 1, (int64_t[]){T}, x), *tb = weft_tensor_from(other, WEFT_DTYPE_F32, 2, (int64_t[]){W, N}, b);
+        weft_tensor *y = weft_matmul(weft_contiguous(weft_unfold(tx, 0, W, 1)), tb);
+        assert_int_equal(weft_read(y, got[threads > 1], sizeof got[0]), WEFT_OK);
+        weft_scope_end(inside);
+        weft_ctx_close(other);
+    }
+    for (int i = 0; i < (T - W + 1) * N; i++)
+        assert_true(fabs(got[0][i] - want[i]) <= (W + 2) * EPS * m[i]);
+    assert_memory_equal(got[0], got[1], sizeof got[0]);
+    free(x), free(b);
+}
+
 static void a_kernel_of_one_copies_nothing(void **state)
 {
     (void)state;
@@ -483,6 +581,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(convolutions_equal_their_definition, begin, end),
         cmocka_unit_test_setup_teardown(transposed_convolutions_equal_their_definition, begin, end),
+        cmocka_unit_test_setup_teardown(wide_convolutions_read_their_windows, begin, end),
+        cmocka_unit_test_setup_teardown(windows_in_half_precision_are_widened_in_place, begin, end),
+        cmocka_unit_test_setup_teardown(windows_may_be_the_left_operand, begin, end),
         cmocka_unit_test_setup_teardown(a_kernel_of_one_copies_nothing, begin, end),
         cmocka_unit_test_setup_teardown(same_padding_keeps_the_extent, begin, end),
         cmocka_unit_test_setup_teardown(causal_convolution_continues_from_its_state, begin, end),

@@ -39,6 +39,7 @@ typedef struct wf_cnode {
     const wf_value *in;     /* views of the inputs */
     const int32_t *src;     /* their canonical node numbers */
     wf_node *node;          /* the graph's node (first of equal ones) */
+    const struct wf_unfold *unfold; /* MATMUL: an operand that lies as windows (unfold.c in compile); NULL: none */
 } wf_cnode;
 
 typedef struct wf_cgraph {

@@ -8,6 +8,7 @@ static weft_status make_operands(wf_lowering *l, int32_t anchor, wf_kernel_req *
     req->attrs = a->attrs;
     req->n_in = a->op == WF_OP_LINEAR ? 2 : a->n_in;
     req->out_dtype = a->dtype;
+    req->unfold = a->unfold;
     req->out_rank = a->rank;
     memcpy(req->out_shape, a->shape, sizeof req->out_shape);
     if (req->n_in > (int)WF_COUNT(req->in))
@@ -19,6 +20,14 @@ static weft_status make_operands(wf_lowering *l, int32_t anchor, wf_kernel_req *
                                   .numel = p->numel, .step_slot = scalar ? p->step_word : -1};
     }
     return WEFT_OK;
+}
+
+/* The result is the product itself, row-major: a CPU kernel stores that without an epilogue. */
+static bool is_bare_product(const wf_lowering *l, int32_t root, int32_t anchor)
+{
+    const wf_cnode *a = &l->s->g.nodes[anchor];
+    return root == anchor && l->caps->runs_kir && !l->caps->runs_wgsl &&
+           (a->op == WF_OP_MATMUL || (!a->attrs.linear.has_bias && a->attrs.linear.activation == 0));
 }
 
 static void product_extents(const wf_cnode *a, int64_t *batch, int64_t *m, int64_t *n)
@@ -258,7 +267,7 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
     wf_lower_use_device(l);
     if (a->op == WF_OP_SDPA)
         WF_TRY(check_kv_len(l, anchor));
-    if (product && a->dtype != WEFT_DTYPE_F64) {
+    if (product && a->dtype != WEFT_DTYPE_F64 && !is_bare_product(l, root, anchor)) {
         int64_t extents[3];
         product_extents(a, &extents[0], &extents[1], &extents[2]);
         WF_TRY(wf_codegen_epilogue(&l->s->g, root, extents[0], extents[1], extents[2], &l->epilogue));

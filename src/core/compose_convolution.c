@@ -1,7 +1,8 @@
 /* compose_convolution.c - convolutions written over views and matrix products.
  *
- * conv: pad, view the windows, and multiply [O, C K] by the windows as columns [C K, positions]. The product takes
- * matrices with one stride an axis, which overlapping windows are not, so they are copied once; a kernel of extent 1 with
+ * conv: pad, view the windows, and multiply [O, C K] by the windows as columns [C K, positions]. A product takes
+ * matrices with one stride an axis, which overlapping windows are not, so a copy of them is recorded; the CPU's product
+ * reads through it and the padding (unfold.c in compile), other devices make it. A kernel of extent 1 with
  * stride 1 needs no copy, and a depthwise one multiplies and sums the view itself. Transposed: the product first, then its
  * columns are summed where windows overlap (wf_fold_windows).
  */

@@ -18,6 +18,22 @@ typedef struct wf_operand {
     int32_t step_slot; /* >= 0: a run-time scalar, in this word of the step block; not bound */
 } wf_operand;
 
+/* A product's operand that lies in a tensor as windows (a convolution's columns): each of its two matrix axes is several
+ * axes of the tensor, which may overlap, and places outside the tensor are zeros. */
+enum { WF_UNFOLD_AXES = 4, WF_UNFOLD_BOUNDS = 3 };
+typedef struct wf_unfold_axis {
+    int64_t extent, move;
+    int32_t bound, pad_; /* -1: a step moves the address by `move` elements; else it moves that coordinate by `move` > 0 */
+} wf_unfold_axis;
+typedef struct wf_unfold {
+    int32_t operand; /* 0: a, 1: b */
+    int32_t n_k, n_free, n_bounds;
+    wf_unfold_axis k[WF_UNFOLD_AXES], free[WF_UNFOLD_AXES]; /* outermost first; free: rows of a, columns of b */
+    struct {
+        int64_t extent, start, stride; /* coordinate: start + moves; inside 0 .. extent - 1 it moves the address by stride */
+    } bound[WF_UNFOLD_BOUNDS];
+} wf_unfold;
+
 typedef struct wf_kernel_req {
     wf_op op;               /* MATMUL, LINEAR, SDPA, TOPK, SCAN, SORT, SCATTER */
     wf_attrs attrs;
@@ -30,6 +46,7 @@ typedef struct wf_kernel_req {
      * accumulated f32 value and ending in its STOREs. Its bindings are its own (numbered from 0); the
      * compiler appends them after the kernel's operands. NULL: store IN to the output, contiguous. */
     const wf_kir *epilogue;
+    const wf_unfold *unfold; /* MATMUL on the CPU: that operand's view has offset and batch strides alone. NULL: none */
 } wf_kernel_req;
 
 /* What a launch binds: >= 0 an input of the request; the output; scratch; an epilogue binding. */
@@ -69,6 +86,8 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
  *   7 a offset  8 a row stride  9 a col (k) stride  10..12 a batch strides
  *   13 b offset 14 b row (k) stride 15 b col (n) stride 16..18 b batch strides
  *   19 WGSL rows: M of one batch, where batches were joined to M. The output is contiguous [batch, M, N]. 20 words.
+ *   matmul_unfold (CPU): 20 operand 21 axes of k 22 free axes 23 bounds; extent, start, stride of 3 bounds from 24;
+ *   extent, move, bound of 4 axes of k from 33, of 4 free axes from 45. 57 words.
  * LINEAR with block-type w: 0 M 1 N 2 K 3 first block of w's view 4 x offset 5 x row stride 6 x k stride
  *   7 byte offset of w's scale plane 8 byte offset of w's minimum plane 9 act_int8 10 blocks a row. 12 words.
  * SDPA: 0 B 1 Hq 2 Hkv 3 Tq 4 Tk 5 D 6 scale (f32 bits) 7 keys after its position that a query sees (Tq: all)

@@ -116,6 +116,23 @@ static weft_status pick_matrix_row(const char *op, const int32_t *words, const s
     return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL=%s:%s: no such row on the CPU", op, forced);
 }
 
+static weft_status put_unfold(wf_launch *l, const wf_unfold *u)
+{
+    const int64_t head[4] = {u->operand, u->n_k, u->n_free, u->n_bounds};
+    WF_TRY(put_all(l, 20, head, 4));
+    for (int i = 0; i < WF_UNFOLD_BOUNDS; i++) {
+        const int64_t bound[3] = {u->bound[i].extent, u->bound[i].start, u->bound[i].stride};
+        WF_TRY(put_all(l, 24 + 3 * i, bound, 3));
+    }
+    for (int i = 0; i < 2 * WF_UNFOLD_AXES; i++) {
+        const wf_unfold_axis *a = i < WF_UNFOLD_AXES ? &u->k[i] : &u->free[i - WF_UNFOLD_AXES];
+        const int64_t axis[3] = {a->extent, a->move, a->bound};
+        WF_TRY(put_all(l, 33 + 3 * i, axis, 3));
+    }
+    l->n_static = WF_KERN_UNFOLD_WORDS;
+    return WEFT_OK;
+}
+
 typedef struct matrix {
     int64_t m, n, k, batch;
     int64_t extents[3];
@@ -206,8 +223,12 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     WF_TRY(put_all(l, 13, t.side[1], 6));
     l->statics[19] = dtype_word(a, 0) | dtype_word(b, 1) | dtype_word(f64 ? WEFT_DTYPE_F64 : o, 2) | (t.flat ? WF_KERN_FLAT : 0);
     l->n_static = WF_KERN_MAT_WORDS;
-    const struct matrix_row *row = NULL;
-    WF_TRY(pick_matrix_row(req->op == WF_OP_LINEAR ? "linear" : "matmul", l->statics, &row));
+    static const struct matrix_row unfolds = {"matmul_unfold", fits_packed, wf_kern_packed_scratch};
+    const struct matrix_row *row = &unfolds;
+    if (req->unfold)
+        WF_TRY(put_unfold(l, req->unfold));
+    else
+        WF_TRY(pick_matrix_row(req->op == WF_OP_LINEAR ? "linear" : "matmul", l->statics, &row));
     l->row = row->name;
     out->scratch_bytes = row->scratch(l->statics, n_threads(caps));
     out->flops = 2 * t.batch * t.m * t.n * t.k;

@@ -173,7 +173,7 @@ typedef struct wf_kern_gemm {
     wf_kern_pack_fn pack_a, pack_b;
     const void *user_a, *user_b;
     bool a_by_k, b_by_k; /* contiguous along K in memory: packed strip by strip, else block by block */
-    bool b_shared; /* b is the same for every batch */
+    bool a_shared, b_shared; /* the same for every batch */
     int scratch_bind;
 } wf_kern_gemm;
 weft_status wf_kern_gemm_run(const wf_kern_gemm *g, const wf_kern_dest *d);
@@ -195,6 +195,9 @@ weft_status wf_kern_mat_words(const char *row, const int32_t *words, wf_kern_mat
 /* The words and bindings, checked. */
 weft_status wf_kern_mat_read(const char *row, const wf_cpu_run *run, const wf_cpu_kernel *epilogue, wf_kern_mat *out);
 void wf_kern_mat_at(const wf_kern_mat *t, int64_t batch, int64_t *a_at, int64_t *b_at); /* first element of each */
+weft_status wf_kern_packed_run(const wf_kern_mat *t, wf_kern_pack_fn pack_a, const void *user_a, wf_kern_pack_fn pack_b, const void *user_b);
+void wf_kern_mat_pack_a(const void *mat, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0, int64_t kc, float *dst);
+void wf_kern_mat_pack_b(const void *mat, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0, int64_t kc, float *dst);
 /* Packs from a strided matrix. */
 void wf_kern_pack(const wf_kern_isa *isa, const void *p, weft_dtype t, int64_t at, int64_t stride, int64_t k_stride, int64_t count,
                   int width, int64_t kc, float *dst);
@@ -216,6 +219,7 @@ weft_status wf_kern_matmul_vec(const wf_cpu_run *run, const wf_cpu_kernel *epilo
 weft_status wf_kern_matmul_blas(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_matmul_packed(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_matmul_plain(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_matmul_unfold(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linear_q8_0(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linear_q4_0(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linear_q4_1(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);

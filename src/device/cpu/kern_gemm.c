@@ -264,7 +264,8 @@ static void run_thin(gemm_job *t)
     t->k = g->k;
     t->pack_a = true;
     for (t->batch = 0; t->batch < g->batch; t->batch++) {
-        wf_pool_run(t->d->run->pool, pack_part, t, pack_parts(t->m, t->isa->mr, STRIPS_A_PART));
+        if (t->batch == 0 || !g->a_shared)
+            wf_pool_run(t->d->run->pool, pack_part, t, pack_parts(t->m, t->isa->mr, STRIPS_A_PART));
         wf_pool_run(t->d->run->pool, thin_part, t, (g->n + t->p.cols - 1) / t->p.cols);
     }
 }
@@ -277,7 +278,7 @@ static void run_panels(gemm_job *t, int64_t *a_id, int64_t *b_id)
         t->k = WF_MIN(t->p.ks, g->k - t->k0);
         /* A panel that is still packed from the round before is kept. */
         const int64_t chunk = t->k0 / t->p.ks;
-        const int64_t a_now = (t->batch * (g->m + 1) + t->m0) * t->p.chunks + chunk;
+        const int64_t a_now = ((g->a_shared ? 0 : t->batch) * (g->m + 1) + t->m0) * t->p.chunks + chunk;
         const int64_t b_now = ((g->b_shared ? 0 : t->batch) * (g->n + 1) + t->n0) * t->p.chunks + chunk;
         t->pack_a = *a_id != a_now;
         t->pack_b = *b_id != b_now;

@@ -129,30 +129,33 @@ void wf_kern_pack(const wf_kern_isa *isa, const void *p, weft_dtype t, int64_t a
     }
 }
 
-static void pack_a(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
-                   int64_t kc, float *dst)
+void wf_kern_mat_pack_a(const void *mat, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
+                        int64_t kc, float *dst)
 {
-    const wf_kern_mat *t = user;
+    const wf_kern_mat *t = mat;
     int64_t a_at, b_at;
     wf_kern_mat_at(t, batch, &a_at, &b_at);
     wf_kern_pack(isa, t->a, t->a_dtype, a_at + first * t->a_row + k0 * t->a_col, t->a_row, t->a_col, count, width, kc, dst);
 }
-static void pack_b(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
-                   int64_t kc, float *dst)
+void wf_kern_mat_pack_b(const void *mat, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
+                        int64_t kc, float *dst)
 {
-    const wf_kern_mat *t = user;
+    const wf_kern_mat *t = mat;
     int64_t a_at, b_at;
     wf_kern_mat_at(t, batch, &a_at, &b_at);
     wf_kern_pack(isa, t->b, t->b_dtype, b_at + first * t->b_col + k0 * t->b_row, t->b_col, t->b_row, count, width, kc, dst);
 }
 
 /* ---- matmul_packed: f32, f16 and bf16 in any mix and layout ---- */
-static weft_status run_packed(const wf_kern_mat *t)
+static bool is_shared(const int64_t *batch_strides)
 {
-    const bool shared = t->b_batch[0] == 0 && t->b_batch[1] == 0 && t->b_batch[2] == 0;
+    return batch_strides[0] == 0 && batch_strides[1] == 0 && batch_strides[2] == 0;
+}
+weft_status wf_kern_packed_run(const wf_kern_mat *t, wf_kern_pack_fn pack_a, const void *user_a, wf_kern_pack_fn pack_b, const void *user_b)
+{
     const wf_kern_gemm g = {.batch = t->batch, .m = t->m, .n = t->n, .k = t->k, .pack_a = pack_a, .pack_b = pack_b,
-                            .user_a = t, .user_b = t, .a_by_k = t->a_col == 1, .b_by_k = t->b_row == 1,
-                            .b_shared = shared, .scratch_bind = t->scratch_bind};
+                            .user_a = user_a, .user_b = user_b, .a_by_k = t->a_col == 1, .b_by_k = t->b_row == 1,
+                            .a_shared = is_shared(t->a_batch), .b_shared = is_shared(t->b_batch), .scratch_bind = t->scratch_bind};
     return wf_kern_gemm_run(&g, &t->dest);
 }
 
@@ -162,7 +165,7 @@ weft_status wf_kern_matmul_packed(const wf_cpu_run *run, const wf_cpu_kernel *ep
     WF_TRY(wf_kern_mat_read("matmul_packed", run, epilogue, &t));
     if (t.a_dtype == WEFT_DTYPE_F64)
         return wf_kern_bad("matmul_packed", "f64 operands");
-    return run_packed(&t);
+    return wf_kern_packed_run(&t, wf_kern_mat_pack_a, &t, wf_kern_mat_pack_b, &t);
 }
 
 /* ---- matmul_blas: f32, one library call a tile ---- */

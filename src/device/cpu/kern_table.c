@@ -2,12 +2,14 @@
 #include "kern.h"
 
 #define MATRIX(name) {#name, wf_kern_##name, WF_KERN_MAT_WORDS, 19, 2, true}
+#define UNFOLD(name) {#name, wf_kern_##name, WF_KERN_UNFOLD_WORDS, 19, 2, true}
 #define BLOCKS(name) {#name, wf_kern_##name, WF_KERN_QUANT_WORDS, 11, 2, true}
 static const wf_cpu_named rows[] = {
     MATRIX(matmul_vec),
     MATRIX(matmul_blas),
     MATRIX(matmul_packed),
     MATRIX(matmul_plain),
+    UNFOLD(matmul_unfold),
     BLOCKS(linear_q8_0),
     BLOCKS(linear_q4_0),
     BLOCKS(linear_q4_1),
