@@ -63,6 +63,39 @@ static void running_folds_equal_loops_on_every_view(void **state)
                 }
 }
 
+/* Dense f32 has loops of its own, along lines and across them. Sums that f32 cannot hold on the way, and an infinity. */
+static void running_sums_of_dense_lines_are_those_of_f64(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {1, 3, 4, 6, 33, 1103, 2500};
+    const char *device = getenv("WEFT_TEST_DEVICE");
+    const double eps = device && strcmp(device, "cpu") != 0 ? 1.2e-7 : 0; /* a GPU sums in f32 */
+    for (int i = 0; i < 49; i++) {
+        const int64_t rows = sizes[i / 7], cols = sizes[i % 7], n = rows * cols;
+        float *v = malloc((size_t)n * sizeof *v);
+        assert_non_null(v);
+        for (int64_t k = 0; k < n; k++)
+            v[k] = (next_random() % 5 == 0 ? 1e8f : 1.0f) * (float)((int)(next_random() % 3) - 1);
+        v[n / 2] = INFINITY;
+        data x = data_of(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){rows, cols}, v));
+        for (int axis = 0; axis < 2; axis++) {
+            double *got = read_all(weft_cumsum(x.t, axis));
+            for (int64_t line = 0; line < n / x.shape[axis]; line++) {
+                double acc = 0, size = 0;
+                for (int64_t k = 0; k < x.shape[axis]; k++) {
+                    const int64_t p = place(&x, axis, line, k);
+                    acc += x.v[p];
+                    size += fabs(x.v[p]);
+                    close_to(got[p], (double)(float)acc, eps > 0 ? (double)(k + 4) * eps * size : 0, "dense sum", p);
+                }
+            }
+            free(got);
+        }
+        free(x.v);
+        free(v);
+    }
+}
+
 static void running_folds_take_every_dtype(void **state)
 {
     (void)state;
@@ -200,7 +233,8 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_case, end_case)
     const struct CMUnitTest tests[] = {
-        CASE(running_folds_equal_loops_on_every_view), CASE(running_folds_take_every_dtype), CASE(running_folds_know_their_edges),
+        CASE(running_folds_equal_loops_on_every_view), CASE(running_folds_take_every_dtype),
+        CASE(running_sums_of_dense_lines_are_those_of_f64), CASE(running_folds_know_their_edges),
         CASE(statistics_equal_f64), CASE(statistics_know_their_edges), CASE(medians_and_quantiles),
     };
     return cmocka_run_group_tests(tests, open_case, close_case);

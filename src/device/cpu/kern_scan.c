@@ -1,15 +1,20 @@
 /* kern_scan.c - running sums, products, log-sum-exps and extremes along the lines of a tensor.
  *
  * A line is walked in order, in f64 for floats, so the bits do not depend on threads. Where neighbouring lines lie
- * closer in memory than the elements of one, WIDE of them advance together.
+ * closer in memory than the elements of one, many of them advance together. Sums of dense f32 have vector loops.
  */
 #include "kern.h"
 
 #include <math.h>
 
 #include "line_ops.h"
+#include "vec_ops.h"
 
-enum { WIDE = 32, PART_ELEMENTS = 16384 };
+enum {
+    WIDE = 32,
+    WIDE_SUMS = 2048, /* whole pages of memory; their f64 sums fit the first-level cache */
+    PART_ELEMENTS = 16384
+};
 
 weft_status wf_kern_lines_read(const char *row, const wf_cpu_run *run, wf_kern_lines *l)
 {
@@ -90,6 +95,27 @@ typedef struct walk {
 #define NOTHING 0
 #include "kern_scan_loops.inc"
 
+/* Lines side by side, or elements of one, where they are dense on both ends. */
+static bool dense_sides(const wf_kern_lines *l) { return l->x_strides[6] == 1 && l->out_strides[6] == 1; }
+
+static void sum_f32(const walk *k)
+{
+    const wf_vec_ops *ops = wf_vec_ops_get();
+    const wf_kern_lines *l = k->l;
+    const float *x = (const float *)l->x + k->x;
+    float *out = (float *)l->out + k->out;
+    double acc[WIDE_SUMS];
+    if (k->w == 1 && l->x_step == 1 && l->out_step == 1) {
+        acc[0] = 0;
+        ops->sum_along(acc, x, out, l->n);
+    } else if (dense_sides(l)) {
+        memset(acc, 0, (size_t)k->w * sizeof *acc);
+        ops->sum_side(acc, x, l->x_step, out, l->out_step, l->n, k->w);
+    } else {
+        scan_f32(k);
+    }
+}
+
 static void scan_index(const walk *k)
 {
     const wf_kern_lines *l = k->l;
@@ -114,7 +140,7 @@ typedef struct job {
     const wf_cpu_run *run;
     wf_kern_lines l;
     int64_t per_part; /* lines */
-    bool wide;
+    int64_t wide;     /* lines that advance together, at most */
     void (*scan)(const walk *k);
 } job;
 
@@ -126,8 +152,8 @@ static void part(void *user, int64_t index, int64_t count, int worker)
     const int64_t end = WF_MIN((index + 1) * j->per_part, l->lines);
     for (int64_t line = index * j->per_part; line < end && !wf_kern_cancelled(j->run);) {
         walk k = {.l = l, .x_side = l->x_strides[6], .out_side = l->out_strides[6], .w = 1};
-        if (j->wide)
-            k.w = (int)WF_MIN(WF_MIN(end - line, l->extents[6] - line % l->extents[6]), WIDE);
+        if (j->wide > 1)
+            k.w = (int)WF_MIN(WF_MIN(end - line, l->extents[6] - line % l->extents[6]), j->wide);
         wf_kern_line_at(l, line, &k.x, &k.out);
         j->scan(&k);
         line += k.w;
@@ -139,7 +165,7 @@ static void (*scan_of(const wf_kern_lines *l))(const walk *)
     if (l->kind >= WF_SCAN_MAX_INDEX)
         return l->out_dtype == WEFT_DTYPE_I32 ? scan_index : NULL;
     switch (l->dtype) {
-    case WEFT_DTYPE_F32: return l->out_dtype == WEFT_DTYPE_F32 ? scan_f32 : NULL;
+    case WEFT_DTYPE_F32: return l->out_dtype != WEFT_DTYPE_F32 ? NULL : l->kind == WF_SCAN_SUM ? sum_f32 : scan_f32;
     case WEFT_DTYPE_F16: return l->out_dtype == WEFT_DTYPE_F32 ? scan_f16 : NULL;
     case WEFT_DTYPE_BF16: return l->out_dtype == WEFT_DTYPE_F32 ? scan_bf16 : NULL;
     case WEFT_DTYPE_F64: return l->out_dtype == WEFT_DTYPE_F64 ? scan_f64 : NULL;
@@ -160,8 +186,11 @@ weft_status wf_kern_scan(const wf_cpu_run *run, const wf_cpu_kernel *epilogue)
     if (!j.scan || j.l.kind < 0 || j.l.kind >= WF_SCAN_COUNT)
         return wf_kern_bad("scan", "kind or dtype");
     const int64_t side = j.l.x_strides[6] < 0 ? -j.l.x_strides[6] : j.l.x_strides[6];
-    j.wide = side < (j.l.x_step < 0 ? -j.l.x_step : j.l.x_step);
-    j.per_part = WF_MAX((PART_ELEMENTS + j.l.n - 1) / j.l.n, j.wide ? WIDE : 1);
+    j.wide = side >= (j.l.x_step < 0 ? -j.l.x_step : j.l.x_step) ? 1 : WIDE;
+    const int64_t parts = wf_pool_size(run->pool);
+    if (j.wide > 1 && j.scan == sum_f32 && dense_sides(&j.l)) /* as wide as leaves each thread its parts */
+        j.wide = WF_MAX(WF_MIN((j.l.lines + parts - 1) / parts, WIDE_SUMS), WIDE);
+    j.per_part = WF_MAX((PART_ELEMENTS + j.l.n - 1) / j.l.n, j.wide);
     wf_pool_run(run->pool, part, &j, (j.l.lines + j.per_part - 1) / j.per_part);
     return wf_kern_done(run);
 }

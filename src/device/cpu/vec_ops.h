@@ -56,6 +56,9 @@ typedef struct wf_vec_ops {
     wf_fold_cols fold_cols[WF_KROP_COUNT][WF_KTY_COUNT];
     wf_arg_row arg_row[2][WF_KTY_COUNT];           /* 0 max, 1 min */
     wf_arg_cols arg_cols[2][WF_KTY_COUNT];
+    /* Running sums of F32 in f64: the next `rows` elements of each of n lines side by side; the next n elements of one line. */
+    void (*sum_side)(double *acc, const float *x, int64_t x_step, float *out, int64_t out_step, int64_t rows, int64_t n);
+    void (*sum_along)(double *acc, const float *x, float *out, int64_t n);
     /* One row of a block type in its file layout: elements first .. first + n - 1 of block data. */
     void (*dequantise[3])(float *d, const void *blocks, int64_t first, int64_t n); /* Q8_0, Q4_0, Q4_1 */
 } wf_vec_ops;
