@@ -78,6 +78,8 @@ mutants: build
 
 bench: build
 	@python3 bench/bench.py --build $(B)
+	@if [ -x $(PY) ]; then $(PY) tools/setup_peers.py build && $(PY) bench/bench_ops.py --build $(B); \
+	else echo "no Python environment (build/venv): operations are not compared"; fi
 
 check: build
 	@python3 tools/check_tree.py --build $(B)
