@@ -143,6 +143,24 @@ static void the_compiler_says_where_an_operation_would_run(void **state)
     assert_int_equal(s.native, strcmp(device.kind, "cpu") == 0);
     if (!s.native)
         assert_non_null(strstr(s.reason, "64-bit"));
+    const weft_operand operands[2] = {{WEFT_DTYPE_F32, 2, (int64_t[]){5, 64}}, {WEFT_DTYPE_BOOL, 2, (int64_t[]){5, 64}}};
+    const weft_operand whole = {WEFT_DTYPE_I32, 1, (int64_t[]){40}};
+    assert_int_equal(weft_device_supports(ctx, "masked_select", operands, 2, NULL, &s), WEFT_OK); /* these evaluate while they are recorded */
+    assert_true(s.native);
+    assert_int_equal(weft_device_supports(ctx, "index", operands, 2, NULL, &s), WEFT_OK);
+    assert_true(s.native);
+    static const char *const evaluating[] = {"nonzero", "unique", "bincount", "one_hot"};
+    for (size_t i = 0; i < sizeof evaluating / sizeof evaluating[0]; i++) {
+        assert_int_equal(weft_device_supports(ctx, evaluating[i], &whole, 1, NULL, &s), WEFT_OK);
+        assert_true(s.native);
+    }
+    weft_attr along = {.name = "dim", .kind = WEFT_ATTR_INT};
+    assert_int_equal(weft_device_supports(ctx, "unique", operands, 1, &(weft_attrs){&along, 1}, &s), WEFT_OK);
+    const weft_operand wide = {WEFT_DTYPE_F64, 2, (int64_t[]){5, 64}};
+    assert_int_equal(weft_device_supports(ctx, "nonzero", &wide, 1, NULL, &s), WEFT_OK);
+    assert_int_equal(s.native, strcmp(device.kind, "cpu") == 0);
+    if (!s.native)
+        assert_non_null(strstr(s.reason, "64-bit"));
     weft_ctx_stats(ctx, &after);
     assert_int_equal(before.dispatches, after.dispatches); /* nothing ran */
     fails(WEFT_E_VALUE, "nearest name", supports("ad", WEFT_DTYPE_F32, &s));

@@ -89,6 +89,8 @@ typedef struct wf_storage {
     size_t size_bytes;
     weft_ctx *ctx;
     void (*release)(struct wf_storage *); /* gives the buffer back and frees the handle */
+    char *trial;          /* not NULL: there are no bytes, what depends on it is compiled and not run, and here the reason is written
+                           * why a part of it would run on the CPU (WF_WHY_BYTES; "" until then) */
 } wf_storage;
 
 typedef struct wf_node wf_node;

@@ -177,6 +177,7 @@ weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
         return wf_fail(WEFT_E_CONTEXT, "ctx_stats: out must not be NULL");
     WF_TRY(wf_ctx_enter(ctx, "ctx_stats"));
     *out = ctx->stats;
+    out->handles_live = (uint64_t)ctx->core.holds;
     out->pipelines = WF_MAX(ctx->stats.pipelines, ctx->dev->caps.runs_kir ? ctx->programs.count : 0);
     wf_unlock(&ctx->core.lock);
     return WEFT_OK;

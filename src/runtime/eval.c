@@ -103,6 +103,8 @@ static uint64_t *key_leaf(weft_ctx *ctx, uint64_t *p, wf_node *n, size_t i)
 {
     bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1;
     ctx->stealable[i] = steal;
+    if (n->storage->trial)
+        ctx->trial = n->storage->trial;
     *p++ = (uint64_t)n->storage->layout << 1 | steal;
     return put_words(p, n->shape, n->rank);
 }
@@ -226,6 +228,7 @@ static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out
 {
     int n_targets = 0;
     *out = 0;
+    ctx->trial = NULL;
     ctx->core.epoch++;
     ctx->n_order = 0;
     if ((size_t)n > ctx->cap_targets)
@@ -244,18 +247,21 @@ static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out
     return n_targets ? build_key(ctx, n_targets) : WEFT_OK;
 }
 
-weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why)
+static weft_status compile_trial(weft_ctx *ctx, int n_targets, char *why)
 {
-    int n_targets;
-    WF_TRY(prepare(ctx, nodes, n, &n_targets));
-    if (n_targets == 0)
-        return WEFT_OK;
     wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
                           .user = ctx, .no_fuse = ctx->no_fuse, .why = why};
     wf_plan *p = NULL;
     WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
     wf_plan_free(p);
     return WEFT_OK;
+}
+
+weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why)
+{
+    int n_targets;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
+    return n_targets ? compile_trial(ctx, n_targets, why) : WEFT_OK;
 }
 
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
@@ -265,6 +271,8 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
     WF_TRY(prepare(ctx, nodes, n, &n_targets));
     if (n_targets == 0)
         return WEFT_OK;
+    if (ctx->trial)
+        return compile_trial(ctx, n_targets, ctx->trial);
     if (atomic_exchange(&ctx->core.cancel, false))
         return wf_fail(WEFT_E_CANCELLED, "cancelled");
     wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);

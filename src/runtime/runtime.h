@@ -66,6 +66,7 @@ struct weft_ctx {
     size_t cap_walk;
     wf_str key;
     bool *stealable;
+    char *trial; /* of a leaf of this evaluation; see wf_storage */
     size_t cap_stealable;
     int32_t *targets;
     size_t cap_targets;

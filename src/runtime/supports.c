@@ -7,8 +7,8 @@
 
 static void release_nothing(wf_storage *s) { wf_free(s); }
 
-/* A leaf that can be compiled with, not run. */
-static weft_tensor *blank_leaf(weft_ctx *ctx, const weft_operand *o)
+/* A leaf that can be compiled with, not run. What evaluates while it is recorded, since its shape follows from values, reads ones. */
+static weft_tensor *blank_leaf(weft_ctx *ctx, const weft_operand *o, char *why)
 {
     wf_view v;
     weft_tensor *fail;
@@ -25,11 +25,12 @@ static weft_tensor *blank_leaf(weft_ctx *ctx, const weft_operand *o)
         return wf_leave(ctx, wf_tensor_error(ctx, WEFT_E_OOM, "device_supports: out of memory"));
     }
     *storage = (wf_storage){.refs = 1, .layout = ctx->dev->caps.runs_wgsl && weft_dtype_is_quantised(o->dtype) ? WF_LAYOUT_PLANAR : WF_LAYOUT_PLAIN,
-                            .size_bytes = wf_dtype_bytes(o->dtype, wf_view_numel(&v)), .ctx = ctx, .release = release_nothing};
+                            .size_bytes = wf_dtype_bytes(o->dtype, wf_view_numel(&v)), .ctx = ctx, .release = release_nothing, .trial = why};
     n->storage = storage;
     return wf_leave(ctx, wf_tensor_new(ctx, n, NULL));
 }
 
+/* Operations without operands have no leaf that makes it a trial. */
 static weft_status try_outputs(weft_ctx *ctx, const weft_outputs *out, char *why)
 {
     wf_node *nodes[WEFT_MAX_OUTPUTS];
@@ -56,7 +57,7 @@ weft_status weft_device_supports(weft_ctx *ctx, const char *name, const weft_ope
         return wf_fail(WEFT_E_CONTEXT, "device_supports: no open context");
     weft_status st = WEFT_OK;
     for (int i = 0; i < n && st == WEFT_OK; i++) {
-        in[i] = blank_leaf(ctx, &operands[i]);
+        in[i] = blank_leaf(ctx, &operands[i], out->reason);
         if (in[i]->status != WEFT_OK)
             st = wf_fail(in[i]->status, "%s", weft_tensor_message(in[i]));
     }
