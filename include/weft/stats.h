@@ -28,6 +28,7 @@ typedef struct weft_stats {
     uint64_t bytes_down;       /* read back */
     uint64_t static_uploads;   /* parameter blocks written once a plan */
     uint64_t step_uploads;     /* parameter blocks written once an evaluation: run-time scalars */
+    uint64_t handles_live;     /* tensors and scopes that are alive */
 } weft_stats;
 
 /* Read the counters. Errors: WEFT_E_CONTEXT for a closed context or a NULL. */

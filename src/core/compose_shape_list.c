@@ -3,6 +3,7 @@
  * Every part is checked before the first is made, so that a failing call leaves one error tensor and nothing else.
  */
 #include "build.h"
+#include "composite.h"
 #include "weft/ops_shape.h"
 
 /* The list is this error. */
@@ -164,7 +165,8 @@ int weft_meshgrid(weft_tensor *const *xs, int n, bool xy, weft_tensor **out, int
         int axis = xy && n > 1 && i < 2 ? 1 - i : i;
         int64_t line[WEFT_MAX_RANK] = {1, 1, 1, 1, 1, 1, 1, 1};
         line[axis] = shape[axis];
-        out[i] = weft_expand(weft_reshape(xs[i], n, line), n, shape);
+        wf_composite c;
+        out[i] = wf_composite_begin(&c, "meshgrid", 1, 1, &xs[i]) ? wf_composite_end(&c, weft_expand(weft_reshape(xs[i], n, line), n, shape)) : c.failed;
     }
     return n;
 }

@@ -31,6 +31,15 @@
         ONE(begun_ ? wf_composite_end(&k_, tensor) : k_.failed); \
     } while (0)
 
+/* input and alpha * other, parameter 2; alpha is 1 in almost every call. */
+#define SCALED(f) \
+    do { \
+        if (F(2) == 1) \
+            ONE(f(T(0), T(1))); \
+        else \
+            COMPOSED(f(T(0), weft_mul(T(1), number(c, T(1), F(2))))); \
+    } while (0)
+
 static weft_tensor *number(const wf_call *c, const weft_tensor *beside, double v) { return wf_call_number(c, beside, v, false); }
 
 /* The axes of parameter 1: None is all of them. */

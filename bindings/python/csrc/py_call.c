@@ -364,8 +364,12 @@ static int add_param(call *c, int i)
 static PyObject *wrap_outputs(const weft_outputs *out, wp_device *device)
 {
     for (int k = 0; k < out->n; k++)
-        if (weft_tensor_status(out->tensor[k]) != WEFT_OK)
-            return wp_raise(weft_tensor_status(out->tensor[k]), weft_tensor_message(out->tensor[k]));
+        if (weft_tensor_status(out->tensor[k]) != WEFT_OK) {
+            wp_raise(weft_tensor_status(out->tensor[k]), weft_tensor_message(out->tensor[k]));
+            for (int i = 0; i < out->n && wp.unscoped; i++)
+                weft_tensor_release(out->tensor[i]);
+            return NULL;
+        }
     if (out->n == 1)
         return wp_wrap(weft_keep(out->tensor[0]), device);
     PyObject *all = PyTuple_New(out->n);
@@ -422,8 +426,8 @@ PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n
         goto done;
     }
     weft_outputs out;
-    weft_scope *scope = weft_scope_begin(c.device->ctx);
-    if (!scope) {
+    weft_scope *scope = wp.unscoped ? NULL : weft_scope_begin(c.device->ctx);
+    if (!scope && !wp.unscoped) {
         wp_raise_last(WEFT_E_OOM);
         goto done;
     }

@@ -215,9 +215,9 @@ static PyObject *device_stats(PyObject *o, PyObject *unused)
     weft_status st = weft_ctx_stats(((wp_device *)o)->ctx, &s);
     if (st != WEFT_OK)
         return wp_raise_last(st);
-    return Py_BuildValue("{sK sK sK sK sK sK sK sK sK}", "evals", s.evals, "plans_built", s.plans_built, "plans_reused", s.plans_reused,
+    return Py_BuildValue("{sK sK sK sK sK sK sK sK sK sK}", "evals", s.evals, "plans_built", s.plans_built, "plans_reused", s.plans_reused,
                          "buffers_live", s.buffers_live, "bytes_live", s.bytes_live, "bytes_peak", s.bytes_peak, "dispatches", s.dispatches,
-                         "submits", s.submits, "fallbacks", s.fallbacks);
+                         "submits", s.submits, "fallbacks", s.fallbacks, "handles_live", s.handles_live);
 }
 
 static PyObject *device_sync(PyObject *o, PyObject *unused)

@@ -92,6 +92,12 @@ static PyObject *setup(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_unscoped(PyObject *module, PyObject *o)
+{
+    wp.unscoped = PyObject_IsTrue(o) == 1;
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_by_name(PyObject *module, PyObject *args)
 {
     PyObject *items[16];
@@ -159,6 +165,7 @@ static PyMethodDef functions[] = {
     {"eval", eval_many, METH_VARARGS, "eval(*tensors): compute them in one evaluation."},
     {"_set_default", set_default, METH_O, NULL},
     {"_get_default", get_default, METH_NOARGS, NULL},
+    {"_set_unscoped", set_unscoped, METH_O, NULL},
     {"_setup", setup, METH_VARARGS, NULL},
     {"_table", table, METH_NOARGS, NULL},
     {"_dtypes", dtype_table, METH_NOARGS, NULL},

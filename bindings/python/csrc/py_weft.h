@@ -34,6 +34,7 @@ typedef struct wp_module {
     PyObject *dtypes[WEFT_DTYPE_COUNT];   /* the Python object of each dtype; set by the package */
     PyObject *as_tensor, *as_dtype, *as_device; /* conversions of what is none yet; set by the package */
     wp_device *current;                   /* the default device, or NULL until one is needed */
+    int unscoped;                         /* calls have no scope: a test counts what operations leave behind */
 } wp_module;
 extern wp_module wp;
 
