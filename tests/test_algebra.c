@@ -314,6 +314,22 @@ static void wrong_equations_say_what_is_wrong(void **state)
     is_error(weft_addmm(x, x, weft_transpose(x, 0, 1), 1, 1), WEFT_E_SHAPE, "does not broadcast");
 }
 
+/* So many terms that one invocation of some devices would not end its loop. */
+static void long_products_are_whole(void **state)
+{
+    (void)state;
+    enum { K = 150000 };
+    int64_t shape[2] = {2, K}, turned[2] = {K, 3}, rows[2] = {3, K};
+    weft_tensor *a = weft_ones(ctx, WEFT_DTYPE_F32, 2, shape), *b = weft_ones(ctx, WEFT_DTYPE_F32, 2, turned);
+    weft_tensor *y[2] = {weft_matmul(a, b), weft_linear(a, weft_ones(ctx, WEFT_DTYPE_F32, 2, rows), NULL)};
+    for (int i = 0; i < 2; i++) {
+        float got[6];
+        assert_int_equal(weft_read(y[i], got, sizeof got), WEFT_OK);
+        for (int k = 0; k < 6; k++)
+            assert_true(got[k] == K);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(ellipsis_and_implicit_results, begin, end),
         cmocka_unit_test_setup_teardown(integers_multiply_exactly, begin, end),
         cmocka_unit_test_setup_teardown(products_by_their_names, begin, end),
+        cmocka_unit_test_setup_teardown(long_products_are_whole, begin, end),
         cmocka_unit_test_setup_teardown(powers_of_a_matrix, begin, end),
         cmocka_unit_test_setup_teardown(wrong_equations_say_what_is_wrong, begin, end),
     };

@@ -288,6 +288,26 @@ static void attention_says_what_does_not_fit(void **state)
     weft_scope_end(scope);
 }
 
+/* The mean of more values than one invocation of every device walks alone: half of them are 1. */
+static void long_attention_is_whole(void **state)
+{
+    (void)state;
+    enum { TK = 20000, D = 16 };
+    weft_scope *scope = weft_scope_begin(ctx);
+    float *v = calloc(TK * D, sizeof *v), q[2 * D] = {0}, got[2 * D];
+    assert_non_null(v);
+    for (int64_t i = TK / 2 * D; i < TK * D; i++)
+        v[i] = 1;
+    weft_tensor *k = weft_tensor_from(ctx, WEFT_DTYPE_F32, 4, (int64_t[]){1, 1, TK, D}, v);
+    weft_tensor *out = weft_scaled_dot_product_attention(weft_tensor_from(ctx, WEFT_DTYPE_F32, 4, (int64_t[]){1, 1, 2, D}, q), k, k, NULL);
+    if (weft_read(out, got, sizeof got) != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    for (int i = 0; i < 2 * D; i++)
+        assert_true(got[i] == 0.5f); /* sums of whole numbers */
+    free(v);
+    weft_scope_end(scope);
+}
+
 /* Every form at once, of 1024 queries and keys, holds less than one byte a pair: on the device of the test, and by the null
  * device's count. */
 static void attention_stores_no_matrix_of_pairs(void **state)
@@ -365,6 +385,7 @@ int main(void)
         cmocka_unit_test(a_target_outside_the_classes_is_found),
         cmocka_unit_test(attention_says_what_does_not_fit),
         cmocka_unit_test(attention_stores_no_matrix_of_pairs),
+        cmocka_unit_test(long_attention_is_whole),
         cmocka_unit_test(building_survives_every_failed_allocation),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

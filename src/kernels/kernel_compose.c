@@ -179,6 +179,12 @@ bool wf_caps_software(const wf_caps *caps)
     return strcmp(caps->info.kind, "software") == 0;
 }
 
+bool wf_kernel_rounds(wf_kernel_ask *ask, int64_t rounds)
+{
+    return !wf_caps_software(ask->caps) || rounds <= 65535 ||
+           wf_kernel_refuse(ask, "%lld rounds of a loop, a software adapter makes 65535", (long long)rounds);
+}
+
 weft_status wf_grid_flat(const wf_caps *caps, int64_t n_groups, uint32_t grid[3])
 {
     int64_t limit = caps->max_workgroups ? caps->max_workgroups : 65535;

@@ -93,6 +93,9 @@ weft_status wf_grid_flat(const wf_caps *caps, int64_t n_groups, uint32_t grid[3]
 uint32_t wf_group_limit(const wf_caps *caps); /* invocations; the WebGPU default where unset */
 uint32_t wf_group_bytes(const wf_caps *caps);
 bool wf_caps_software(const wf_caps *caps); /* an adapter that runs on the CPU */
+/* Refuses more rounds of loops in one invocation than the device makes: lavapipe ends one after 65,535 of all its loops together,
+ * whatever it has done by then (Mesa 22.3, lp_bld_limits.h). */
+bool wf_kernel_rounds(wf_kernel_ask *ask, int64_t rounds);
 void wf_launch_bind(wf_launch *l, int what, uint8_t access);
 
 #endif

@@ -218,8 +218,9 @@ static bool tile_admissible(wf_kernel_ask *ask)
 
 static bool admissible(wf_kernel_ask *ask)
 {
+    const matrix_problem *p = ask->problem;
     if (is_plain(ask->row))
-        return true;
+        return wf_kernel_rounds(ask, p->quant ? p->k / 32 * 9 : p->k);
     return is_matvec(ask->row) ? matvec_admissible(ask) : tile_admissible(ask);
 }
 

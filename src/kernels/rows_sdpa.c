@@ -208,7 +208,8 @@ static bool admissible(wf_kernel_ask *ask)
     const sdpa_problem *p = ask->problem;
     int64_t group = ask->row->param[0], bytes = 0;
     if (is_plain(ask->row))
-        return p->b * p->hq * p->tq * (p->e + 4) <= INT32_MAX || wf_kernel_refuse(ask, "output passes 32-bit indices");
+        return wf_kernel_rounds(ask, p->tk * ((p->d + 3) / 4 + 1)) &&
+               (p->b * p->hq * p->tq * (p->e + 4) <= INT32_MAX || wf_kernel_refuse(ask, "output passes 32-bit indices"));
     bool tile = is_tile(ask->row), decode = is_decode(ask->row);
     if (tile) {
         bytes = 16 * (18 * group + 256);
@@ -231,8 +232,8 @@ static bool wanted(const wf_kernel_ask *ask)
     const sdpa_problem *p = ask->problem;
     if (is_plain(ask->row))
         return true;
-    if (wf_caps_software(ask->caps))
-        return false;
+    if (wf_caps_software(ask->caps)) /* the plain row is quick to compile there, and refuses long loops */
+        return strcmp(ask->row->name, "row") == 0 && p->tk > 65535 / ((p->d + 3) / 4 + 1);
     if (is_decode(ask->row))
         return p->splits > 1;
     if (strcmp(ask->row->name, "tile_64") == 0)
