@@ -216,7 +216,7 @@ static const char *const kernel_rows_of[][12] = {
     {"qlinear", "matvec_sg", "matvec_long", "matvec", "tile_128x128x32", "tile_128x64x32", "tile_64x64x32", "tile_32x32x32",
      "plain", NULL},
     {"sdpa", "decode", "tile_64", "tile_32", "row", "plain", NULL},
-    {"topk", "select", "plain", NULL},
+    {"topk", "blocks", "select", "sort", "plain", NULL},
 };
 
 #endif

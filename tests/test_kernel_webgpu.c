@@ -98,10 +98,10 @@ static uint32_t buffer_with(const void *bytes, uint64_t n)
 static void run_choice_with(const wf_kernel_choice *c, const operand *const *in, int n_in, uint32_t step_value, const fixture *epi,
                             void *out, size_t n_out)
 {
-    uint32_t ids[8], progs[3], step[64] = {step_value}, out_id, scratch_id = 0, step_id, static_id;
+    uint32_t ids[8], progs[WF_MAX_LAUNCHES], step[64] = {step_value}, out_id, scratch_id = 0, step_id, static_id;
     uint64_t sizes[8], padded = wf_align_up(n_out, 16), fence;
-    uint8_t *init = malloc(padded), words[3 * WF_STATIC_MAX_BYTES] = {0};
-    wf_cmd cmds[3];
+    uint8_t *init = malloc(padded), words[WF_MAX_LAUNCHES * WF_STATIC_MAX_BYTES] = {0};
+    wf_cmd cmds[WF_MAX_LAUNCHES];
     for (int i = 0; i < n_in; i++)
         if (in[i]) {
             ids[i] = buffer_with(in[i]->bytes, in[i]->n_bytes);
@@ -630,6 +630,9 @@ static void topk_rows_order_by_value_then_index(void **state)
     run_topk(F16, 2, 63, 63, 't', 0);
     run_topk(BF16, 1, 33, 1, 'c', 0);
     run_topk(WEFT_DTYPE_I32, 2, 70, 5, 'c', 0);
+    run_topk(F32, 2, 40000, 30, 's', 900); /* blocks */
+    run_topk(F32, 1, 70001, 1, 'n', 3);
+    run_topk(BF16, 2, 9000, 1500, 'c', 0); /* a sort */
 }
 
 int main(void)

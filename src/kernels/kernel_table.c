@@ -61,10 +61,10 @@ static bool has_features(wf_kernel_ask *ask)
 
 static void choice_clear(wf_kernel_choice *c)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < WF_MAX_LAUNCHES; i++)
         wf_str_free(&c->launch[i].wgsl);
     memset(c, 0, sizeof *c);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < WF_MAX_LAUNCHES; i++)
         c->launch[i].indirect_in = -1;
 }
 

@@ -68,9 +68,11 @@ typedef struct wf_launch {
     int32_t statics[256];
 } wf_launch;
 
+/* A sort of long lines takes three a digit; a scatter one more. */
+enum { WF_MAX_LAUNCHES = 3 * 8 + 1 };
 typedef struct wf_kernel_choice {
     int n_launches;
-    wf_launch launch[3];
+    wf_launch launch[WF_MAX_LAUNCHES];
     uint64_t scratch_bytes;
     int64_t flops, bytes;    /* the least the work needs */
 } wf_kernel_choice;
@@ -96,9 +98,12 @@ weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_k
  *   30 splits 31 WGSL rows: the bits of -infinity 32 keys before its position that a query sees (Tk: all) 33 softcap (f32 bits)
  *   34 E, the width of v 35 slopes offset 36 stride 37 sinks offset 38 stride. Query i stands at position kv_len - Tq + i.
  *   Output contiguous [B, Tq, Hq, E] (time before heads). 40 words.
- * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words.
+ * TOPK: 0 rows 1 n 2 k 3 x offset 4..6 row extents (3) 7..9 row strides 10 element stride. Output i32 [rows, k]. 12 words; WGSL rows: 11 blocks of a
+ *   row 12 elements of a block.
  * SCAN, SORT: 0 lines 1 n 2 x offset 3 element stride of x 4 of the output 5 kind 6..12 extents of the other axes (7, padded
  *   with leading 1s) 13..19 their strides in x 20..26 in the output, which is contiguous in the shape of x. 28 words.
+ *   WGSL rows: 27 the bits of -infinity 28 blocks of a line 29 elements of a block 30..33 see sort_radix.wgsl 34 elements of a
+ *   line that the output has.
  * SCATTER: 0 elements of the output 1 axis 2 kind 5..12 shape of x (8, padded with leading 1s) 13..20 shape of index and src
  *   21..28 strides of x 29..36 of index 37..44 of src 45..47 their offsets. The output is contiguous. 56 words;
  *   WGSL rows: 49 elements a line of the index has 50..57 strides of its order in scratch 58 the second half of it. */

@@ -3,7 +3,8 @@
 // One work group of 256 a row. Radix selection: four histograms of 8 bits narrow down the k-th largest key;
 // if more elements than needed equal it, INDEX_PASSES further ones narrow down the index, lower first. Then
 // the k winners are gathered in any order and sorted by (key, index) in workgroup memory, so the result does
-// not depend on scheduling. key_at gives values as u32 in their order, NaN highest.
+// not depend on scheduling. length_of, element (a value as u32 in its order, NaN highest) and put come from the row: long rows
+// take two dispatches, the k largest of each block and then of those, which stand in the order of their indices where equal.
 // Bindings: b0 x, b1 out i32 [rows, k]. Static words 0..11: kernel_table.h.
 // Workgroup memory: 8 * K_PAD + 2,064 bytes. Reference: a sort (tests/test_kernel_table.c).
 @group(0) @binding(1) var<storage, read_write> b1: array<i32>;
@@ -48,9 +49,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     if (row >= p(0u)) {
         return;
     }
-    let base = row_base(row);
-    let step_x = p(10u);
-    let n = u32(p(1u));
+    let n = length_of(row);
     let k = u32(p(2u));
     var want = k;
     var key = 0u;
@@ -65,7 +64,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
         atomicStore(&bins[t], 0u);
         workgroupBarrier();
         for (var i = t; i < end; i += 256u) {
-            let x = key_at(base + i32(i) * step_x);
+            let x = element(row, i);
             let digits = select(x, {{INDEX_ONES}}u - i, by_index) >> shift;
             if ((digits >> 8u) == upper && (!by_index || x == key)) {
                 atomicAdd(&bins[digits & 255u], 1u);
@@ -93,7 +92,7 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     }
     workgroupBarrier();
     for (var i = t; i < n; i += 256u) {
-        let x = key_at(base + i32(i) * step_x);
+        let x = element(row, i);
         if (x > key || (x == key && i <= edge)) {
             let at = atomicAdd(&n_taken, 1u);
             if (at < {{K_PAD}}u) {
@@ -121,6 +120,6 @@ fn main(@builtin(workgroup_id) wg: vec3<u32>, @builtin(num_workgroups) nw: vec3<
     }
     workgroupBarrier();
     for (var e = t; e < k; e += 256u) {
-        b1[u32(row) * k + e] = i32(win_index[e]);
+        put(row, e, win_index[e]);
     }
 }
