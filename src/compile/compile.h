@@ -67,6 +67,16 @@ typedef struct wf_plan_part {
     uint8_t quant[WF_MAX_BIND];       /* host: 1 + dtype of a planar block-type binding, which the host wants plain */
 } wf_plan_part;
 
+/* Where the result of a group of commands lies once its last one has run; recorded when the caller checks results. */
+typedef struct wf_plan_result {
+    int32_t order;              /* node of the evaluation's order */
+    uint32_t last_cmd;
+    uint32_t kind, index;       /* as in wf_patch */
+    uint64_t offset;
+    const char *label;
+    bool constant;              /* made of no leaf */
+} wf_plan_result;
+
 #define WF_MAX_ARENAS 16
 
 typedef struct wf_plan {
@@ -97,6 +107,9 @@ typedef struct wf_plan {
     uint32_t n_checks;
     wf_plan_indirect *indirect;
     uint32_t n_indirect;
+    wf_plan_result *results;    /* with env.record: in the order of last_cmd */
+    uint32_t n_results;
+    int32_t *same_as;           /* with env.record: for each node of the order the first equal one */
     uint32_t step_bytes;
     uint64_t arena_bytes[WF_MAX_ARENAS];
     uint32_t arena_buffer[WF_MAX_ARENAS];
@@ -117,6 +130,7 @@ typedef struct wf_compile_env {
     void *user;
     bool fallback_is_error;     /* WEFT_FALLBACK=error */
     bool no_fuse;               /* WEFT_FUSE=0 */
+    bool record;                /* the plan's results are wanted */
     char *why;                  /* WF_WHY_BYTES, receives why the first kernel went to the host; NULL: not asked */
 } wf_compile_env;
 

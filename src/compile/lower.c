@@ -132,6 +132,32 @@ static weft_status number_leaves(wf_lowering *l)
     return WEFT_OK;
 }
 
+static weft_status number_orders(wf_lowering *l)
+{
+    size_t size = sizeof *l->first_order * (size_t)(l->s->g.n + 1);
+    l->first_order = wf_arena_alloc(&l->s->scratch, size);
+    if (!l->first_order)
+        return wf_fail_oom(size);
+    memset(l->first_order, 0xff, size);
+    for (int32_t i = l->s->n_order - 1; i >= 0; i--)
+        l->first_order[l->s->canon[i]] = i;
+    return WEFT_OK;
+}
+
+/* The result of group `id`, whose commands end with the latest one. */
+static weft_status record_result(wf_lowering *l, int32_t id)
+{
+    static const uint32_t kinds[] = {[MEM_LEAF] = WF_MEM_LEAF, [MEM_OUT] = WF_MEM_OUT, [MEM_ITEM] = WF_MEM_ARENA};
+    int32_t order = l->first_order[id];
+    if (order < 0 || !l->n_cmds || l->mem[id].kind == MEM_NONE)
+        return WEFT_OK; /* a part that the compiler added: what is made of it is checked */
+    WF_TRY(wf_grow((void **)&l->results, &l->cap_results, l->n_results + 1, sizeof *l->results));
+    l->results[l->n_results++] = (wf_plan_result){.order = order, .last_cmd = (uint32_t)l->n_cmds - 1, .kind = kinds[l->mem[id].kind],
+                                                  .index = (uint32_t)l->mem[id].index, .label = l->labels[l->n_cmds - 1],
+                                                  .constant = l->s->g.nodes[id].kind == WF_CK_CONST};
+    return WEFT_OK;
+}
+
 /* Move an array into the plan's arena. */
 static weft_status keep(wf_plan *p, void **dst, const void *src, size_t n, size_t size_bytes)
 {
@@ -174,6 +200,13 @@ static weft_status finish(wf_lowering *l)
         l->cmds[pt->cmd].bind[pt->bind].offset += it->offset;
         pt->index = (uint32_t)it->arena;
     }
+    for (size_t i = 0; i < l->n_results; i++) {
+        wf_plan_result *r = &l->results[i];
+        if (r->kind != WF_MEM_ARENA)
+            continue;
+        r->offset = l->items[r->index].offset;
+        r->index = (uint32_t)l->items[r->index].arena;
+    }
     p->step_bytes = 4 * ((uint32_t)p->n_scalars + 3 * (uint32_t)l->n_indirect);
     if (p->step_bytes > WF_STEP_BYTES)
         return wf_fail(WEFT_E_UNSUPPORTED, "a graph holds %d run-time scalars; at most %d fit", p->n_scalars, WF_STEP_BYTES / 4);
@@ -192,6 +225,13 @@ static weft_status finish(wf_lowering *l)
     WF_TRY(keep(p, (void **)&p->checks, l->checks, l->n_checks, sizeof *l->checks));
     WF_TRY(keep(p, (void **)&p->indirect, l->indirect, l->n_indirect, sizeof *l->indirect));
     WF_TRY(keep(p, &p->statics, l->statics.ptr, l->statics.len, 1));
+    if (l->s->env->record) {
+        WF_TRY(keep(p, (void **)&p->results, l->results, l->n_results, sizeof *l->results));
+        p->n_results = (uint32_t)l->n_results;
+        WF_TRY(keep(p, (void **)&p->same_as, l->s->canon, (size_t)l->s->n_order, sizeof *p->same_as));
+        for (int32_t i = 0; i < l->s->n_order; i++)
+            p->same_as[i] = l->first_order[l->s->canon[i]];
+    }
     p->out_buffer = wf_arena_alloc(&p->arena, sizeof(uint32_t) * (l->n_outs + 1));
     if (!p->out_buffer)
         return wf_fail_oom(sizeof(uint32_t) * l->n_outs);
@@ -233,13 +273,18 @@ weft_status wf_lower(wf_compile_state *s)
             s->g.window_bytes = l->caps->max_binding_bytes;
     }
     WF_TRY_GOTO(st, number_leaves(l), done);
+    if (s->env->record)
+        WF_TRY_GOTO(st, number_orders(l), done);
     for (int32_t i = 0; i < s->g.n; i++) {
         const wf_cnode *n = &s->g.nodes[i];
         if (n->group < 0 || n->kind == WF_CK_LEAF || n->numel == 0)
             continue;
         WF_TRY_GOTO(st, checks_inside(l, i), done);
-        if (n->group == i)
-            WF_TRY_GOTO(st, emit_group(l, i), done);
+        if (n->group != i)
+            continue;
+        WF_TRY_GOTO(st, emit_group(l, i), done);
+        if (s->env->record)
+            WF_TRY_GOTO(st, record_result(l, i), done);
     }
     st = finish(l);
 done:
@@ -251,6 +296,7 @@ done:
     wf_free(l->outs);
     wf_free(l->checks);
     wf_free(l->indirect);
+    wf_free(l->results);
     wf_str_free(&l->statics);
     wf_free(l);
     return st;

@@ -39,6 +39,9 @@ typedef struct wf_lowering {
     size_t n_checks, cap_checks;
     wf_plan_indirect *indirect;
     size_t n_indirect, cap_indirect;
+    wf_plan_result *results; /* index is the item until memory is placed */
+    size_t n_results, cap_results;
+    int32_t *first_order;    /* with env.record: cgraph node -> first node of the order that it stands for, -1: none */
     wf_str statics;
     wf_group_code code;
     wf_group_code epilogue;

@@ -86,11 +86,14 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     if (!ctx->fallback_is_error && *env_or(NULL, "WEFT_FALLBACK", ""))
         st = wf_fail(WEFT_E_VALUE, "WEFT_FALLBACK is \"%.40s\": only \"error\" is known", getenv("WEFT_FALLBACK"));
     ctx->no_fuse = env_is("WEFT_FUSE", "0");
+    if (st == WEFT_OK && *env_or(NULL, "WEFT_CHECK", ""))
+        st = wf_check_open(getenv("WEFT_CHECK"), &ctx->check);
     if (st == WEFT_OK && opts->trace_path)
         st = wf_trace_open(&ctx->trace, opts->trace_path);
     if (st == WEFT_OK)
         st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
     if (st != WEFT_OK) {
+        wf_check_close(ctx->check);
         wf_free(ctx->trace.path);
         ctx->core.closed = true;
         wf_core_release(ctx);
@@ -127,6 +130,8 @@ void weft_ctx_close(weft_ctx *ctx)
     wf_core_drop_caches(&ctx->core);
     ctx->core.closed = true;
     wf_trace_write(&ctx->trace);
+    wf_check_close(ctx->check);
+    ctx->check = NULL;
     for (int b = 0; b < WF_PLAN_BUCKETS; b++)
         while (ctx->plans[b]) {
             wf_plan *next = ctx->plans[b]->next;

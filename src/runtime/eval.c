@@ -188,7 +188,7 @@ static void evict_oldest(weft_ctx *ctx)
 static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan **out)
 {
     wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
-                          .user = ctx, .fallback_is_error = ctx->fallback_is_error, .no_fuse = ctx->no_fuse};
+                          .user = ctx, .fallback_is_error = ctx->fallback_is_error, .no_fuse = ctx->no_fuse, .record = ctx->check != NULL};
     wf_plan *p;
     uint64_t begin = wf_now_ns();
     WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));

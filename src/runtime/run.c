@@ -113,8 +113,8 @@ static void fill_step(const weft_ctx *ctx, const wf_plan *plan, uint32_t *step)
     }
 }
 
-/* With a trace each command is its own submit, waited for, so that its time is known. */
-static weft_status submit_traced(weft_ctx *ctx, const wf_plan *plan, const wf_plan_part *part, wf_cmdlist *list)
+/* With a trace or checks each command is its own submit, waited for: its time is known, its result can be read. */
+static weft_status submit_apart(weft_ctx *ctx, const wf_plan *plan, const wf_plan_part *part, wf_cmdlist *list)
 {
     const wf_cmd *cmds = list->cmds;
     list->key = 0;
@@ -125,6 +125,8 @@ static weft_status submit_traced(weft_ctx *ctx, const wf_plan *plan, const wf_pl
         WF_TRY(ctx->dev->vt->submit(ctx->dev, list, &fence));
         WF_TRY(ctx->dev->vt->wait(ctx->dev, fence, -1));
         wf_trace_add(&ctx->trace, plan->labels[part->first + i], "kernel", begin, wf_now_ns());
+        if (ctx->check)
+            WF_TRY(wf_check_after(ctx, plan, part->first + i));
     }
     return WEFT_OK;
 }
@@ -132,8 +134,10 @@ static weft_status submit_traced(weft_ctx *ctx, const wf_plan *plan, const wf_pl
 static weft_status submit_part(weft_ctx *ctx, wf_plan *plan, uint32_t index, const uint32_t *step, uint64_t *fence)
 {
     const wf_plan_part *part = &plan->parts[index];
-    if (part->host)
-        return wf_run_host_part(ctx, plan, part, step);
+    if (part->host) {
+        WF_TRY(wf_run_host_part(ctx, plan, part, step));
+        return ctx->check ? wf_check_after(ctx, plan, part->first) : WEFT_OK;
+    }
     wf_cmdlist list = {.key = plan->list_key + index, .cmds = plan->cmds + part->first, .n_cmds = part->count,
                        .static_buffer = plan->static_buffer, .step_buffer = plan->step_bytes ? ctx->step_buffer : 0,
                        .step = plan->step_bytes ? step : NULL, .step_bytes = plan->step_bytes, .labels = plan->labels};
@@ -145,8 +149,8 @@ static weft_status submit_part(weft_ctx *ctx, wf_plan *plan, uint32_t index, con
     ctx->stats.dispatches += part->count;
     if (ctx->dev->caps.runs_kir)
         ctx->stats.cpu_programs += part->count;
-    if (ctx->trace.path)
-        return submit_traced(ctx, plan, part, &list);
+    if (ctx->trace.path || ctx->check)
+        return submit_apart(ctx, plan, part, &list);
     return ctx->dev->vt->submit(ctx->dev, &list, fence);
 }
 
@@ -210,7 +214,11 @@ weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited)
     WF_TRY(ready_arenas(ctx, plan));
     WF_TRY(make_outputs(ctx, plan));
     resolve(ctx, plan);
-    weft_status st = run_parts(ctx, plan, waited);
+    weft_status st = ctx->check ? wf_check_begin(ctx, plan) : WEFT_OK;
+    if (st == WEFT_OK)
+        st = run_parts(ctx, plan, waited);
+    if (ctx->check)
+        wf_check_end(ctx);
     if (st != WEFT_OK)
         forget_failure(ctx, plan, st);
     for (uint32_t i = 0; st == WEFT_OK && i < plan->n_realise; i++) {

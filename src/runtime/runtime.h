@@ -38,6 +38,15 @@ weft_status wf_trace_open(wf_trace *t, const char *path); /* IO when it cannot b
 void wf_trace_add(wf_trace *t, const char *name, const char *category, uint64_t begin_ns, uint64_t end_ns);
 void wf_trace_write(wf_trace *t);
 
+/* ---- check.c: WEFT_CHECK ---- */
+typedef struct wf_check wf_check;
+weft_status wf_check_open(const char *how, wf_check **out); /* VALUE for what is not known */
+void wf_check_close(wf_check *c);
+/* Around the commands of a plan that was compiled with env.record. `after` a command: INTERNAL, NONFINITE. */
+weft_status wf_check_begin(weft_ctx *ctx, const wf_plan *plan);
+weft_status wf_check_after(weft_ctx *ctx, const wf_plan *plan, uint32_t cmd);
+void wf_check_end(weft_ctx *ctx);
+
 #define WF_PLAN_BUCKETS 256
 #define WF_PLANS_MAX 512
 
@@ -59,6 +68,7 @@ struct weft_ctx {
     bool fallback_is_error, no_fuse;
     int n_threads;
     wf_trace trace;
+    wf_check *check;  /* WEFT_CHECK; else NULL */
     /* scratch of the evaluation that runs */
     wf_node **order;
     size_t n_order, cap_order;
