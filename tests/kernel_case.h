@@ -183,6 +183,23 @@ static inline wf_kernel_req req_topk(const operand *x, int64_t k)
     return r;
 }
 
+/* scan, sort: x along its axis 1; scatter: x, index and src along axis 0 */
+static inline wf_kernel_req req_lines(wf_op op, const operand *x, const operand *index, uint32_t kind)
+{
+    bool indices = op == WF_OP_SORT || (op == WF_OP_SCAN && kind >= 3);
+    wf_kernel_req r = {.op = op, .n_in = 1, .in = {x->op}, .out_dtype = indices ? WEFT_DTYPE_I32 : x->op.dtype, .out_rank = x->op.view.rank};
+    memcpy(r.out_shape, x->op.view.shape, sizeof r.out_shape);
+    r.attrs.line.axis = op != WF_OP_SCATTER;
+    r.attrs.line.kind = kind;
+    if (index) {
+        r.n_in = 3;
+        r.in[1] = index->op;
+        r.in[2] = x->op;
+        r.in[2].view.shape[0] = index->op.view.shape[0];
+    }
+    return r;
+}
+
 static inline wf_caps caps_default(void) /* the WebGPU defaults */
 {
     return (wf_caps){.runs_wgsl = true, .indirect = true, .max_buffer_bytes = 256u << 20, .max_binding_bytes = 128u << 20,
@@ -217,6 +234,9 @@ static const char *const kernel_rows_of[][12] = {
      "plain", NULL},
     {"sdpa", "decode", "tile_64", "tile_32", "row", "plain", NULL},
     {"topk", "blocks", "select", "sort", "plain", NULL},
+    {"scan", "blocks", "line", NULL},
+    {"sort", "rank", "blocks", "radix", NULL},
+    {"scatter", "ordered", NULL},
 };
 
 #endif
