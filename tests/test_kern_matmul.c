@@ -340,6 +340,36 @@ static void microkernels_add_every_k_to_what_was_there(void **state)
     }
 }
 
+static void microkernels_of_pairs_are_exact(void **state)
+{
+    (void)state;
+    static int16_t a[40 * WF_KERN_MAX_MR * 2], b[40 * WF_KERN_MAX_NR * 2];
+    static int32_t to[WF_KERN_MAX_MR * 48];
+    for (size_t i = 0; i < WF_COUNT(a); i++)
+        a[i] = (int16_t)(pick(256) - 128);
+    for (size_t i = 0; i < WF_COUNT(b); i++)
+        b[i] = (int16_t)(pick(256) - 128);
+    for (int n = 0; wf_kern_isa_name(n); n++) {
+        const wf_kern_isa *isa = wf_kern_isa_find(wf_kern_isa_name(n));
+        for (int kc = 0; isa && kc <= 40; kc += kc < 4 ? 1 : 12)
+            for (int in_place = 0; in_place < 2; in_place++) {
+                for (size_t i = 0; i < WF_COUNT(to); i++)
+                    to[i] = (int32_t)i - 100;
+                isa->micro_pairs(kc, (const float *)(const void *)a, (const float *)(const void *)b, in_place ? (const float *)(void *)to : NULL, 48,
+                                 (float *)(void *)to, 48);
+                for (int i = 0; i < isa->mr; i++)
+                    for (int j = 0; j < isa->nr; j++) {
+                        int32_t want = in_place ? i * 48 + j - 100 : 0;
+                        for (int k = 0; k < kc; k++)
+                            for (int h = 0; h < 2; h++)
+                                want += a[2 * (k * isa->mr + i) + h] * b[2 * (k * isa->nr + j) + h];
+                        if (to[i * 48 + j] != want)
+                            fail_msg("%s, kc %d: element %d, %d is %d, not %d", isa->name, kc, i, j, to[i * 48 + j], want);
+                    }
+            }
+    }
+}
+
 static void a_dispatch_with_too_few_words_or_bindings_is_refused(void **state)
 {
     (void)state;
@@ -390,6 +420,7 @@ int main(void)
         cmocka_unit_test(an_operand_outside_its_binding_is_refused),
         cmocka_unit_test(each_instruction_set_agrees_with_plain),
         cmocka_unit_test(microkernels_add_every_k_to_what_was_there),
+        cmocka_unit_test(microkernels_of_pairs_are_exact),
         cmocka_unit_test(a_dispatch_with_too_few_words_or_bindings_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);

@@ -138,6 +138,80 @@ static void integer_products_are_exact(void **state)
     }
 }
 
+/* Rows and columns enough for the CPU's kernel, edges of its tiles, batches that broadcast, and views: 1 turned, 2 backwards. */
+static void integer_products_of_many_rows_are_exact(void **state)
+{
+    (void)state;
+    static const int sizes[][3] = {{13, 8, 1}, {8, 19, 15}, {14, 33, 16}, {9, 40, 17}, {100, 270, 385}, {270, 300, 770}, {16, 16, 4096}, {64, 9, 16500}};
+    const bool on_cpu = !getenv("WEFT_TEST_DEVICE");
+    for (size_t c = 0; c < sizeof sizes / sizeof *sizes - (on_cpu ? 0 : 4); c++)
+        for (int how = 0; how < 3; how++) {
+            const int64_t M = sizes[c][0], N = sizes[c][1], K = sizes[c][2], B = c == 2 ? 3 : 1;
+            int8_t *a = malloc((size_t)(B * M * K)), *b = malloc((size_t)(N * K));
+            int32_t *got = malloc((size_t)(B * M * N) * 4);
+            assert_true(a && b && got);
+            for (int64_t i = 0; i < B * M * K; i++)
+                a[i] = (int8_t)(i / K == 2 ? -128 : (int)(draw() * 128));
+            for (int64_t i = 0; i < N * K; i++)
+                b[i] = (int8_t)(i % N == 3 ? -128 : (int)(draw() * 128));
+            weft_scope *scope = weft_scope_begin(ctx);
+            weft_tensor *ta = weft_tensor_from(ctx, WEFT_DTYPE_I8, 3, (int64_t[]){B, M, K}, a), *tb = weft_tensor_from(ctx, WEFT_DTYPE_I8, 2, (int64_t[]){K, N}, b);
+            if (how) { /* the same numbers, lying otherwise */
+                weft_tensor *la = weft_contiguous(how == 1 ? weft_transpose(ta, -1, -2) : weft_flip(ta, -1)), *lb = weft_contiguous(how == 1 ? weft_transpose(tb, 0, 1) : weft_flip(tb, 1));
+                assert_int_equal(weft_eval((weft_tensor *[]){la, lb}, 2), WEFT_OK);
+                ta = how == 1 ? weft_transpose(la, -1, -2) : weft_flip(la, -1);
+                tb = how == 1 ? weft_transpose(lb, 0, 1) : weft_flip(lb, 1);
+            }
+            weft_stats before, after;
+            weft_ctx_stats(ctx, &before);
+            read_ok(weft_matmul_i8(ta, tb), got, (size_t)(B * M * N) * 4);
+            weft_ctx_stats(ctx, &after);
+            if (on_cpu)
+                assert_int_equal(after.dispatches - before.dispatches, 1);
+            for (int64_t i = 0; i < B * M * N; i++) {
+                int64_t want = 0;
+                for (int64_t j = 0; j < K; j++)
+                    want += a[i / N * K + j] * b[j * N + i % N];
+                if (got[i] != want)
+                    fail_msg("%lld x %lld x %lld, view %d, element %lld: %d, not %lld", (long long)M, (long long)N, (long long)K, how, (long long)i, (int)got[i],
+                             (long long)want);
+            }
+            weft_scope_end(scope);
+            free(a), free(b), free(got);
+        }
+}
+
+static void many_rows_times_i8_rows(void **state)
+{
+    (void)state;
+    enum { M = 21, N = 35, K = 403 };
+    static float x[M * K], w[N * K], bias[N], got[M * N], scales[N];
+    static int8_t data[N * K];
+    weft_scope *scope = weft_scope_begin(ctx);
+    for (int i = 0; i < M * K; i++)
+        x[i] = draw();
+    for (int i = 0; i < N * K; i++)
+        w[i] = i / K == 4 ? 0 : draw();
+    for (int i = 0; i < N; i++)
+        bias[i] = draw();
+    weft_tensor *s, *q = weft_quantize_to_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){N, K}, w), WEFT_ROWS_I8, &s);
+    weft_tensor *tb = weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){N}, bias);
+    weft_tensor *y = weft_linear_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 3, (int64_t[]){3, M / 3, K}, x), q, s, WEFT_ROWS_I8, tb);
+    read_ok(y, got, sizeof got);
+    read_ok(q, data, sizeof data);
+    read_ok(s, scales, sizeof scales);
+    for (int i = 0; i < M * N; i++) {
+        double want = 0, size = 0;
+        for (int k = 0; k < K; k++) {
+            want += (double)x[i / N * K + k] * data[i % N * K + k];
+            size += fabs((double)x[i / N * K + k] * data[i % N * K + k]);
+        }
+        want = want * scales[i % N] + bias[i % N];
+        assert_true(fabs(got[i] - want) <= (K + 4) * 5.97e-8 * (size * scales[i % N] + fabs(bias[i % N])));
+    }
+    weft_scope_end(scope);
+}
+
 static void a_whole_tensor_has_one_scale(void **state)
 {
     (void)state;
@@ -187,7 +261,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_packed_as_the_format_says), cmocka_unit_test(linear_over_rows_is_the_product_with_what_they_hold),
-        cmocka_unit_test(integer_products_are_exact), cmocka_unit_test(a_whole_tensor_has_one_scale),
+        cmocka_unit_test(integer_products_are_exact),
+        cmocka_unit_test(integer_products_of_many_rows_are_exact),
+        cmocka_unit_test(many_rows_times_i8_rows), cmocka_unit_test(a_whole_tensor_has_one_scale),
         cmocka_unit_test(what_does_not_fit_is_an_error),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

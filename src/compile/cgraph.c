@@ -345,6 +345,7 @@ weft_status wf_cgraph_build(wf_compile_state *s)
         s->order_of[s->g.n] = i;
         s->canon[i] = s->g.n++;
     }
+    WF_TRY(wf_contract_bytes(s));
     WF_TRY(wf_unfold_operands(s));
     count_uses(s);
     return WEFT_OK;

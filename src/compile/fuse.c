@@ -151,8 +151,8 @@ static bool try_join(fuser *f, int32_t n)
         node->identity = v->identity;
         return true;
     }
-    bool f64_product = wf_op_table[node->op].klass == WF_CLASS_MATMUL && node->dtype == WEFT_DTYPE_F64;
-    if (!is_anchor_class(node->op) || f64_product || !v->identity || root->anchor >= 0 ||
+    bool no_f32 = wf_op_table[node->op].klass == WF_CLASS_MATMUL && (node->dtype == WEFT_DTYPE_F64 || node->dtype == WEFT_DTYPE_I32);
+    if (!is_anchor_class(node->op) || no_f32 || !v->identity || root->anchor >= 0 ||
         wf_op_table[root->op].klass != WF_CLASS_ELEMENTWISE || !join(f, n, v->group))
         return false;
     root->anchor = n;

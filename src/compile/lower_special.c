@@ -267,7 +267,7 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
     wf_lower_use_device(l);
     if (a->op == WF_OP_SDPA)
         WF_TRY(check_kv_len(l, anchor));
-    if (product && a->dtype != WEFT_DTYPE_F64 && !is_bare_product(l, root, anchor)) {
+    if (product && a->dtype != WEFT_DTYPE_F64 && a->dtype != WEFT_DTYPE_I32 && !is_bare_product(l, root, anchor)) {
         int64_t extents[3];
         product_extents(a, &extents[0], &extents[1], &extents[2]);
         WF_TRY(wf_codegen_epilogue(&l->s->g, root, extents[0], extents[1], extents[2], &l->epilogue));

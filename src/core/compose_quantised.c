@@ -99,8 +99,9 @@ weft_tensor *weft_matmul_i8(weft_tensor *a, weft_tensor *b)
                                  (long long)(ra ? weft_tensor_dim(a, -1) : 0), (long long)(rb > 1 ? weft_tensor_dim(b, -2) : 0));
     if (ra >= WEFT_MAX_RANK || rb >= WEFT_MAX_RANK)
         return wf_composite_fail(&c, WEFT_E_SHAPE, "rank %d is above %d", WF_MAX(ra, rb), WEFT_MAX_RANK - 1);
-    weft_tensor *x = weft_unsqueeze(weft_cast(a, WEFT_DTYPE_I32), -2);                       /* [.., M, 1, K] */
-    weft_tensor *y = weft_unsqueeze(weft_transpose(weft_cast(b, WEFT_DTYPE_I32), -1, -2), -3); /* [.., 1, N, K] */
+    /* The casts have the axes of the product: the CPU sees a matrix product in it (contract.c in compile). */
+    weft_tensor *x = weft_cast(weft_unsqueeze(a, -2), WEFT_DTYPE_I32);                       /* [.., M, 1, K] */
+    weft_tensor *y = weft_cast(weft_unsqueeze(weft_transpose(b, -1, -2), -3), WEFT_DTYPE_I32); /* [.., 1, N, K] */
     return wf_composite_end(&c, weft_sum(weft_mul(x, y), (int[]){-1}, 1, false));
 }
 

@@ -29,6 +29,7 @@ bool wf_kern_blas_fits(const int32_t *words, const char **why);
 /* Scratch bytes that a run on n_threads uses; it allocates what it does not get. */
 size_t wf_kern_vec_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_blas_scratch(const int32_t *words, int n_threads);
+size_t wf_kern_i8_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_packed_scratch(const int32_t *words, int n_threads);
 size_t wf_kern_quant_scratch(int64_t m, int64_t n, int64_t k, bool act_int8, int n_threads);
 size_t wf_kern_sdpa_scratch(int64_t b, int64_t hq, int64_t hkv, int64_t tq, int64_t tk, int64_t d, int64_t e, int n_threads);

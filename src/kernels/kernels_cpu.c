@@ -210,7 +210,8 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     wf_launch *l = &out->launch[0];
     const weft_dtype a = req->in[0].dtype, b = req->in[1].dtype, o = req->epilogue ? WEFT_DTYPE_F32 : req->out_dtype;
     const bool f64 = a == WEFT_DTYPE_F64 && b == WEFT_DTYPE_F64 && req->out_dtype == WEFT_DTYPE_F64;
-    if (!f64 && (!is_float(a) || !is_float(b) || !is_float(o)))
+    const bool bytes = b == WEFT_DTYPE_I8 && ((a == WEFT_DTYPE_I8 && req->out_dtype == WEFT_DTYPE_I32 && !req->epilogue) || (is_float(a) && is_float(o)));
+    if (!f64 && !bytes && (!is_float(a) || !is_float(b) || !is_float(o)))
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: no CPU kernel of %s and %s giving %s", l->row, weft_dtype_name(a), weft_dtype_name(b),
                        weft_dtype_name(req->out_dtype));
     if (f64 && req->epilogue)
@@ -224,10 +225,11 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     l->statics[19] = dtype_word(a, 0) | dtype_word(b, 1) | dtype_word(f64 ? WEFT_DTYPE_F64 : o, 2) | (t.flat ? WF_KERN_FLAT : 0);
     l->n_static = WF_KERN_MAT_WORDS;
     static const struct matrix_row unfolds = {"matmul_unfold", fits_packed, wf_kern_packed_scratch};
-    const struct matrix_row *row = &unfolds;
+    static const struct matrix_row eights = {"matmul_i8", fits_plain, wf_kern_i8_scratch};
+    const struct matrix_row *row = bytes ? &eights : &unfolds;
     if (req->unfold)
         WF_TRY(put_unfold(l, req->unfold));
-    else
+    else if (!bytes)
         WF_TRY(pick_matrix_row(req->op == WF_OP_LINEAR ? "linear" : "matmul", l->statics, &row));
     l->row = row->name;
     out->scratch_bytes = row->scratch(l->statics, n_threads(caps));

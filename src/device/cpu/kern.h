@@ -24,6 +24,8 @@ typedef struct wf_kern_isa {
     bool int8_products; /* integer products of many rows beat the f32 microkernel */
     /* to [mr, nr] = from + a^T b with a [kc, mr] and b [kc, nr] packed; from may be NULL (nothing) or to itself */
     void (*micro)(int64_t kc, const float *a, const float *b, const float *from, int64_t ld_from, float *to, int64_t ld_to);
+    /* the same with words of two i16 in the place of floats: to = from + sum of both products, in i32, which wrap */
+    void (*micro_pairs)(int64_t kc, const float *a, const float *b, const float *from, int64_t ld_from, float *to, int64_t ld_to);
     /* packing of `count` rows or columns to strips of `width`, dst[i / width * width * n + k * width + i % width], zeros
      * from count on: rows i of src contiguous along k, `stride` apart.. */
     void (*weave)(const float *src, int64_t stride, int64_t count, int width, int64_t n, float *dst);
@@ -83,7 +85,10 @@ void wf_kern_emit(const wf_kern_dest *d, const float *acc, int64_t row_stride, i
 /* Whether every element addressed by offset + sum i_k stride_k (all extents > 0) lies in a binding of
  * size_bytes, elements of element_bytes. */
 bool wf_kern_in_range(uint64_t size_bytes, size_t element_bytes, int64_t offset, int n, const int64_t *extents, const int64_t *strides);
-static inline size_t wf_kern_float_bytes(weft_dtype t) { return t == WEFT_DTYPE_F32 ? 4 : t == WEFT_DTYPE_F64 ? 8 : 2; }
+static inline size_t wf_kern_float_bytes(weft_dtype t)
+{
+    return t == WEFT_DTYPE_F32 || t == WEFT_DTYPE_I32 ? 4 : t == WEFT_DTYPE_F64 ? 8 : t == WEFT_DTYPE_I8 ? 1 : 2;
+}
 static inline bool wf_kern_is_f(weft_dtype t) { return t == WEFT_DTYPE_F32 || t == WEFT_DTYPE_F16 || t == WEFT_DTYPE_BF16; }
 static inline float wf_kern_load(const void *p, weft_dtype t, int64_t i)
 {
@@ -219,6 +224,7 @@ weft_status wf_kern_matmul_vec(const wf_cpu_run *run, const wf_cpu_kernel *epilo
 weft_status wf_kern_matmul_blas(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_matmul_packed(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_matmul_plain(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_matmul_i8(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_matmul_unfold(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linear_q8_0(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linear_q4_0(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);

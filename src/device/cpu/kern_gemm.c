@@ -129,10 +129,13 @@ static void run_block(const wf_kern_isa *isa, int64_t kc, const float *a, const 
                 continue;
             }
             const int64_t r = WF_MIN(mr, rows - i), s = WF_MIN(nr, cols - j);
-            isa->micro(kc, ap, b, NULL, 0, edge, nr);
+            /* Copies of bytes: what is summed need not be floats. */
+            memset(edge, 0, sizeof edge);
+            for (int64_t y = 0; before && y < r; y++)
+                memcpy(edge + y * nr, before + y * from.ld, (size_t)s * 4);
+            isa->micro(kc, ap, b, edge, nr, edge, nr);
             for (int64_t y = 0; y < r; y++)
-                for (int64_t x = 0; x < s; x++)
-                    after[y * to.ld + x] = before ? before[y * from.ld + x] + edge[y * nr + x] : edge[y * nr + x];
+                memcpy(after + y * to.ld, edge + y * nr, (size_t)s * 4);
         }
     }
 }

@@ -63,6 +63,26 @@ TARGET static inline __attribute__((always_inline)) void micro_sum(int64_t kc, c
                      : "memory", "cc");
 }
 
+/* The same for pairs of i16: 16 products an instruction where a float has 8. */
+#define ISA_HAS_PAIRS_SUM
+#define PAIRS_ROW(a, r)                                                                             \
+    "vpbroadcastd " a "(%[a]), %[p]\n\tvpmaddwd %[u], %[p], %[q]\n\tvpmaddwd %[v], %[p], %[p]\n\t"  \
+    "vpaddd %[q], %[c" #r "0], %[c" #r "0]\n\tvpaddd %[p], %[c" #r "1], %[c" #r "1]\n\t"
+typedef uint32_t avx2_sums __attribute__((vector_size(32)));
+TARGET static inline __attribute__((always_inline)) void pairs_sum(int64_t kc, const float *a, const float *b, avx2_sums acc[MR][NV])
+{
+    __m256i p, q, u, v;
+    __asm__ volatile(ZERO(0) ZERO(1) ZERO(2) ZERO(3) ZERO(4) ZERO(5)
+                     "test %[kc], %[kc]\n\tjz 2f\n\t.p2align 5\n1:\n\t"
+                     "prefetcht0 768(%[a])\n\tvmovdqu (%[b]), %[u]\n\tvmovdqu 32(%[b]), %[v]\n\t"
+                     PAIRS_ROW("0", 0) PAIRS_ROW("4", 1) PAIRS_ROW("8", 2) PAIRS_ROW("12", 3) PAIRS_ROW("16", 4) PAIRS_ROW("20", 5)
+                     "add $24, %[a]\n\tadd $64, %[b]\n\tdec %[kc]\n\tjnz 1b\n2:\n"
+                     : SUMS(0), SUMS(1), SUMS(2), SUMS(3), SUMS(4), SUMS(5), [p] "=&x"(p), [q] "=&x"(q), [u] "=&x"(u), [v] "=&x"(v),
+                       [a] "+r"(a), [b] "+r"(b), [kc] "+r"(kc)
+                     :
+                     : "memory", "cc");
+}
+
 #include "kern_simd.h"
 
 #define IDOT_SUFFIX _avx2

@@ -26,6 +26,7 @@ TARGET static inline __m512i load_u8(const uint8_t *p) { return _mm512_cvtepu8_e
 TARGET static inline __m512i load_u16(const uint16_t *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)); }
 TARGET static inline void store_i8(int8_t *p, __m512i v) { _mm_storeu_si128((__m128i *)p, _mm512_cvtepi32_epi8(v)); }
 
+#define ISA_PAIR_DOT(a, b) (vi)_mm512_madd_epi16((__m512i)(a), (__m512i)(b))
 #include "kern_simd.h"
 
 #define IDOT_SUFFIX _bw

@@ -55,7 +55,10 @@ weft_status wf_kern_mat_words(const char *row, const int32_t *w, wf_kern_mat *ou
     t.a_dtype = wf_kern_dtype(w[19], 0);
     t.b_dtype = wf_kern_dtype(w[19], 1);
     t.out_dtype = wf_kern_dtype(w[19], 2);
-    if (t.a_dtype == WEFT_DTYPE_F64 ? t.b_dtype != WEFT_DTYPE_F64 || t.out_dtype != WEFT_DTYPE_F64
+    if (strcmp(row, "matmul_i8") == 0) {
+        if (t.b_dtype != WEFT_DTYPE_I8 || (t.a_dtype == WEFT_DTYPE_I8 ? t.out_dtype != WEFT_DTYPE_I32 : !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.out_dtype)))
+            return wf_kern_bad(row, "dtypes");
+    } else if (t.a_dtype == WEFT_DTYPE_F64 ? t.b_dtype != WEFT_DTYPE_F64 || t.out_dtype != WEFT_DTYPE_F64
                                     : !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.b_dtype) || !wf_kern_is_f(t.out_dtype))
         return wf_kern_bad(row, "dtypes");
     int64_t batch = 1;
@@ -76,8 +79,8 @@ weft_status wf_kern_mat_read(const char *row, const wf_cpu_run *run, const wf_cp
     const bool has_scratch = (w[19] & WF_KERN_HAS_SCRATCH) != 0;
     wf_kern_mat t;
     WF_TRY(wf_kern_mat_words(row, w, &t));
-    if (epilogue && t.a_dtype == WEFT_DTYPE_F64)
-        return wf_kern_bad(row, "an epilogue after an f64 product");
+    if (epilogue && !wf_kern_is_f(t.a_dtype))
+        return wf_kern_bad(row, "an epilogue, whose input is f32, after another product");
     WF_TRY(wf_kern_binds(row, run, n_own + has_scratch));
     t.scratch_bind = has_scratch ? (int)n_own : -1;
     t.a = run->ptr[0];

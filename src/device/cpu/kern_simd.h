@@ -87,6 +87,40 @@ TARGET static void micro(int64_t kc, const float *a, const float *b, const float
         }
 }
 
+/* ---- microkernel of i16 pairs: exact products of bytes ---- */
+typedef int32_t vi_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
+typedef uint32_t vu_mem __attribute__((vector_size(V * 4), aligned(4), may_alias));
+#ifndef ISA_HAS_PAIRS_SUM
+#ifndef ISA_PAIR_DOT
+/* Of each lane the products of the low halves and of the high ones, added. */
+INLINE vi pair_dot(vi a, vi b) { return (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16); }
+#define ISA_PAIR_DOT pair_dot
+#endif
+INLINE void pairs_sum(int64_t kc, const float *a, const float *b, vu acc[MR][NV])
+{
+    UNROLL for (int i = 0; i < MR; i++)
+        UNROLL for (int j = 0; j < NV; j++)
+            acc[i][j] = (vu){0};
+    for (int64_t k = 0; k < kc; k++, a += MR, b += NV * V)
+        UNROLL for (int i = 0; i < MR; i++) {
+            int32_t pair;
+            memcpy(&pair, a + i, 4);
+            UNROLL for (int j = 0; j < NV; j++)
+                acc[i][j] += (vu)ISA_PAIR_DOT(pair - (vi){0}, (vi)*(const vi_mem *)(b + j * V));
+        }
+}
+#endif
+TARGET static void micro_pairs(int64_t kc, const float *a, const float *b, const float *from, int64_t ld_from, float *to, int64_t ld_to)
+{
+    vu acc[MR][NV];
+    pairs_sum(kc, a, b, acc);
+    UNROLL for (int i = 0; i < MR; i++)
+        UNROLL for (int j = 0; j < NV; j++) {
+            const vu before = from ? (vu)*(const vu_mem *)(from + i * ld_from + j * V) : (vu){0};
+            *(vu_mem *)(to + i * ld_to + j * V) = before + acc[i][j];
+        }
+}
+
 /* ---- packing ---- */
 typedef float v4 __attribute__((vector_size(16)));
 typedef float v2_mem __attribute__((vector_size(8), aligned(4), may_alias));
@@ -564,7 +598,7 @@ TARGET static float max_row(const float *p, int64_t n, float start)
 
 #define SIMD_ROW(isa_name, is_int8, dots0, dots1, dots2)                                     \
     {                                                                              \
-        .name = isa_name, .int8_products = is_int8, .mr = MR, .nr = NV * V, .micro = micro, .weave = weave,  \
+        .name = isa_name, .int8_products = is_int8, .mr = MR, .nr = NV * V, .micro = micro, .micro_pairs = micro_pairs, .weave = weave,  \
         .lay = {lay_f32, lay_f16, lay_bf16},                                       \
         .widen = {widen_f32, widen_f16, widen_bf16},                               \
         .narrow = {narrow_f32, narrow_f16, narrow_bf16},                           \

@@ -10,6 +10,7 @@ static const wf_cpu_named rows[] = {
     MATRIX(matmul_packed),
     MATRIX(matmul_plain),
     UNFOLD(matmul_unfold),
+    MATRIX(matmul_i8),
     BLOCKS(linear_q8_0),
     BLOCKS(linear_q4_0),
     BLOCKS(linear_q4_1),
