@@ -7,20 +7,26 @@ import sys
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-MUTANTS = json.loads((ROOT / "tests" / "mutants.json").read_text())
+KERNELS, OPS = (json.loads((ROOT / "tests" / name).read_text()) for name in ("mutants.json", "mutants_ops.json"))
+MUTANTS = KERNELS + OPS
 LEAST = 25
+LEAST_BY_ORACLE = 40
 
 
 class Mutants(unittest.TestCase):
     def test_the_list_fits_the_sources(self):
-        self.assertGreaterEqual(len(MUTANTS), LEAST)
+        self.assertGreaterEqual(len(KERNELS), LEAST)
+        self.assertGreaterEqual(len([m for m in OPS if m["oracle"]]), LEAST_BY_ORACLE)
         self.assertEqual(len({m["id"] for m in MUTANTS}), len(MUTANTS))
         for m in MUTANTS:
             with self.subTest(m["id"]):
                 self.assertEqual((ROOT / m["file"]).read_text().count(m["find"]), 1)
                 self.assertNotEqual(m["find"], m["replace"])
-                for test in m["tests"]:
+                for test in m.get("tests", []):
                     self.assertTrue((ROOT / "tests" / (test.split()[0] + ".c")).exists(), test)
+                for case in m.get("oracle", []):
+                    kind, _, op = case.partition(":")
+                    self.assertIn(kind, ("op", "border") if op else ("chain", "promotion"), case)
 
     @unittest.skipUnless(os.environ.get("WEFT_TEST_LONG"), "long")
     def test_each_planted_fault_is_found(self):

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Plant faults one by one and see that the tests find each.
 
-    mutants.py [--only ID] [--list] [--build DIR] [-j N]
+    mutants.py [--only ID] [--oracle] [--list] [--build DIR] [-j N]
 
-tests/mutants.json lists one-line faults: a file, the text to replace (it occurs there once), what stands in its
-place, and the quick test programs that must fail. They are applied to a copy of the tree in build/mutants, which
-is built once and then file by file. A fault that compiles and that no test finds is a hole in the tests. Prints a
-line a fault; ends with 1 when one survived, is out of date or does not compile.
+tests/mutants.json and tests/mutants_ops.json list one-line faults: a file, the text to replace (it occurs there once), what stands in its
+place, and what must fail: quick test programs ("tests"), or cases of the oracle tests with their fixed seeds ("oracle": "op:NAME" and
+"border:NAME" of tests/python/test_oracle.py, "chain" or "promotion" for the file of that name). They are applied to a copy of the
+tree in build/mutants, which is built once and then file by file. A fault that compiles and that no test finds is a hole in
+the tests. Prints a line a fault; ends with 1 when one survived, is out of date or does not compile.
 """
 import argparse
 import json
@@ -18,8 +19,31 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIST = ROOT / "tests" / "mutants.json"
+LISTS = [ROOT / "tests" / "mutants.json", ROOT / "tests" / "mutants_ops.json"]
+PYTHON = ROOT / "build" / "venv" / "bin" / "python3"
+MODULE = "weft-python-files"
+ORACLE_EXAMPLES = 200
 RUN_SECONDS = 300
+
+
+def faults():
+    return [m for path in LISTS for m in json.loads(path.read_text())]
+
+
+def tests_of(mutant):
+    """What must fail, one string each; cases of the oracle run together."""
+    oracle = ["oracle " + " ".join(mutant["oracle"])] if "oracle" in mutant else []
+    return mutant.get("tests", []) + oracle
+
+
+def target_of(test):
+    name = test.split()[0]
+    return MODULE if name == "oracle" else name
+
+
+def oracle_case(word):
+    kind, _, name = word.partition(":")
+    return f"test_oracle.py::test_{kind}[{name}]" if name else f"test_{kind}.py"
 
 
 def copy_tree(to):
@@ -57,9 +81,23 @@ class Tree:
         done = subprocess.run(["ninja", "-C", str(self.build), f"-j{self.jobs}", *targets], capture_output=True, text=True)
         return None if done.returncode == 0 else done.stdout[-3000:]
 
+    def run_oracle(self, words):
+        env = {**os.environ, "WEFT_SOURCE_DIR": str(self.folder), "WEFT_BUILD": str(self.build), "WEFT_ORACLE_EXAMPLES": str(ORACLE_EXAMPLES)}
+        command = [PYTHON, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *map(oracle_case, words)]
+        try:
+            done = subprocess.run(command, cwd=self.folder / "tests" / "python", env=env, capture_output=True, text=True, timeout=RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            return None
+        if done.returncode not in (0, 1):  # 1: a case failed; the others are no verdict
+            raise RuntimeError(f"pytest ends with {done.returncode}:\n{(done.stdout + done.stderr)[-2000:]}")
+        return done.returncode == 0
+
     def run(self, test):
-        """Whether one test of the list passes, None when it took too long; a test is "program" or "program VARIABLE=value ..."."""
+        """Whether one test of the list passes, None when it took too long; a test is "program", "program VARIABLE=value ..." or
+        "oracle CASE .."."""
         name, *settings = test.split()
+        if name == "oracle":
+            return self.run_oracle(settings)
         env = {**os.environ, "WEFT_SOURCE_DIR": str(self.folder), **dict(s.split("=", 1) for s in settings)}
         icd = sorted(pathlib.Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json"))
         if icd:
@@ -87,30 +125,36 @@ def try_mutant(tree, mutant):
     if original is None:
         return "broken", f'the text does not occur once in {mutant["file"]}'
     try:
-        names = sorted({test.split()[0] for test in mutant["tests"]})
+        names = sorted({target_of(test) for test in tests_of(mutant)})
         trouble = tree.make(names)
         if trouble:
             return "broken", "does not compile:\n" + trouble
         verdicts = {}
-        for test in mutant["tests"]:
-            verdicts[test] = tree.run(test)
+        for test in tests_of(mutant):
+            try:
+                verdicts[test] = tree.run(test)
+            except RuntimeError as error:
+                return "broken", str(error)
             if verdicts[test] is False:
                 return "found", "by " + test
         if None in verdicts.values():
             return "timeout", f"no verdict in {RUN_SECONDS} s"
-        return "survived", ", ".join(mutant["tests"]) + " pass"
+        return "survived", ", ".join(tests_of(mutant)) + " pass"
     finally:
         (tree.folder / mutant["file"]).write_text(original)
 
 
 def check_clean(tree, mutants):
     """All listed tests pass without a fault."""
-    tests = sorted({test for m in mutants for test in m["tests"]})
-    trouble = tree.make(sorted({test.split()[0] for test in tests}))
+    tests = sorted({test for m in mutants for test in m.get("tests", [])})
+    cases = sorted({case for m in mutants for case in m.get("oracle", [])})
+    if cases:
+        tests.append("oracle " + " ".join(cases))
+    trouble = tree.make(sorted({target_of(test) for test in tests}))
     if trouble:
         print(trouble)
         return False
-    failing = [test for test in tests if not tree.run(test)]
+    failing = [test for test in tests if not tree.run(test)]  # the oracle's cases in one go
     for test in failing:
         print("fails without a fault:", test)
     return not failing
@@ -119,11 +163,12 @@ def check_clean(tree, mutants):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
+    parser.add_argument("--oracle", action="store_true", help="only those that the oracle tests are to find")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--build", default=str(ROOT / "build" / "mutants"))
     parser.add_argument("-j", type=int, default=2)
     args = parser.parse_args()
-    mutants = [m for m in json.loads(LIST.read_text()) if args.only in m["id"]]
+    mutants = [m for m in faults() if args.only in m["id"] and (not args.oracle or "oracle" in m)]
     if args.list:
         for m in mutants:
             print(f'{m["id"]:36} {m["file"]}')

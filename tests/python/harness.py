@@ -22,10 +22,12 @@ operands), NumPy's functions, and any other function NAME(x, ..), which is the r
 op(abs) on the magnitudes of all of them.
 Integers and "0" are exact. bfloat16 and float16 are computed in float32 and rounded once.
 """
+import base64
 import math
 import os
 import sys
 import warnings
+import zlib
 
 import numpy as np
 import hypothesis
@@ -49,6 +51,9 @@ SMALLEST_NORMAL = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-
 SMALLEST = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133, "float64": 2.0**-1074}
 EXTENTS = (3, 2, 1, 4, 5, 3, 2, 7, 8)
 MAX_ELEMENTS = 400
+# What kernels cut at: vectors, tiles, blocks and pieces of 8 to 4096, one less and one more.
+BORDERS = (15, 16, 17, 31, 33, 47, 48, 49, 63, 64, 65, 95, 97, 127, 128, 129, 255, 256, 257, 384, 511, 513, 1023, 1025, 2047, 2049, 4095, 4097)
+MAX_BORDER_ELEMENTS = 9000
 
 ROWS = {row[0]: row for row in wf.operation_table()}
 REFERENCES = {}
@@ -118,6 +123,11 @@ class Operand:
     def program(self):
         values = self.base
         name = values.dtype.name
+        if values.size > 2000:
+            packed = base64.b85encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 9)).decode()
+            dtype = "ml_dtypes.bfloat16" if name == "bfloat16" else repr(name)
+            text = f"np.frombuffer(zlib.decompress(base64.b85decode({packed!r})), {dtype}).reshape({values.shape})"
+            return f"wf.tensor({text}, {self.dtype!r})" + self.steps_text()
         if values.size <= 64:
             text = np.array2string(values.astype(np.float64) if name == "bfloat16" else values, threshold=10**6, separator=", ", floatmode="unique")
             text = " ".join(text.split()) if values.ndim else text
@@ -125,10 +135,10 @@ class Operand:
             text = str(values.astype(np.float64).tolist() if name == "bfloat16" else values.tolist())
         for word in ("nan", "inf"):
             text = text.replace(word, "np." + word)
-        text = f"wf.tensor(np.array({text}, {('float32' if name == 'bfloat16' else name)!r}).reshape({values.shape}), {self.dtype!r})"
-        for step in self.steps:
-            text += f".{step[0]}({', '.join(repr(s) for s in step[1:])})"
-        return text
+        return f"wf.tensor(np.array({text}, {('float32' if name == 'bfloat16' else name)!r}).reshape({values.shape}), {self.dtype!r})" + self.steps_text()
+
+    def steps_text(self):
+        return "".join(f".{step[0]}({', '.join(repr(s) for s in step[1:])})" for step in self.steps)
 
     __repr__ = program
 
@@ -160,7 +170,7 @@ def fill(rng, shape, dtype, values):
         if DEVICE == "cpu":
             special += [SMALLEST[dtype], -tiny / 2]
         if values == "any":
-            special += [math.inf, -math.inf, math.nan]
+            special += [math.inf, -math.inf, math.nan, -math.nan]
         at = rng.random(size) < 0.25
         x[at] = np.array(special)[rng.integers(0, len(special), int(at.sum()))]
     with np.errstate(over="ignore"), warnings.catch_warnings():
@@ -171,8 +181,8 @@ def fill(rng, shape, dtype, values):
 class Draw:
     """What a reference draws its arguments from."""
 
-    def __init__(self, data, spec):
-        self.data, self.spec = data, spec
+    def __init__(self, data, spec, borders=False):
+        self.data, self.spec, self.borders = data, spec, borders
         self.rng = np.random.default_rng(self.int(0, 2**31))
         self.dtype = self.choice(spec.dtypes)
         self.first = None
@@ -190,7 +200,20 @@ class Draw:
     def choice(self, options):
         return self.data.draw(st.sampled_from(list(options)))
 
+    def border_shape(self, min_rank, max_rank):
+        """One or two axes as long as what kernels cut at, among short ones."""
+        rank = min(max(int(self.rng.integers(1, 4)), min_rank), max_rank)
+        shape, size = [1] * rank, 1
+        for k, axis in enumerate(self.rng.permutation(rank)):
+            shape[axis] = int(self.rng.choice(BORDERS) if k < 2 else self.rng.integers(1, 4))
+            if size * shape[axis] > MAX_BORDER_ELEMENTS:
+                shape[axis] = max(1, min(int(self.rng.integers(1, 18)), MAX_BORDER_ELEMENTS // size))
+            size *= shape[axis]
+        return tuple(shape)
+
     def shape(self, min_rank=0, max_rank=6, low=0):
+        if self.borders:
+            return self.border_shape(min_rank, max_rank)
         rank = min(max(self.choice((1, 2, 3, 2, 3, 0, 4, 5, 6)), min_rank), max_rank)
         shape, size = [], 1
         for _ in range(rank):
@@ -274,9 +297,9 @@ class Draw:
 # ---- one case ----
 
 class Case:
-    def __init__(self, spec, data):
+    def __init__(self, spec, data, draw=None, borders=False):
         self.spec = spec
-        drawn = spec.draw(Draw(data, spec))
+        drawn = (draw or spec.draw)(Draw(data, spec, borders))
         drawn = drawn if isinstance(drawn, tuple) else (drawn,)
         self.keywords = drawn[-1] if drawn and isinstance(drawn[-1], dict) else {}
         self.arguments = drawn[:-1] if drawn and isinstance(drawn[-1], dict) else drawn
@@ -479,8 +502,8 @@ def run(case):
         assert gots[0].dtype == expected_dtype(case, gots[0]), f"dtype {gots[0].dtype}, not {expected_dtype(case, gots[0])}"
 
 
-def try_case(spec, data):
-    case = Case(spec, data)
+def try_case(spec, data, draw=None, borders=False):
+    case = Case(spec, data, draw, borders)
     try:
         run(case)
     except hypothesis.errors.UnsatisfiedAssumption:

@@ -14,7 +14,7 @@ def scattered(values="moderate", least=0):
         dim, shape = d.axis(), list(d.first_shape)
         shape = [n if k == dim % len(shape) else d.int(least, n) for k, n in enumerate(shape)]
         shape[dim] = d.int(least, 7)
-        return x, dim, d.index(tuple(shape), d.first_shape[dim] - 1), d.tensor(tuple(shape), values=values)
+        return x, dim, d.index(tuple(shape), d.first_shape[dim]), d.tensor(tuple(shape), values=values)
     return draw
 
 
@@ -42,9 +42,9 @@ def scatter_add(x, dim, index, src):
 
 
 def combined(d):
-    x, dim, index, src = scattered("unit")(d)
-    kinds = ("sum", "prod", "amax", "amin", "mean") if d.dtype in FLOATS else ("sum", "amax", "amin")
-    return x, dim, index, src, d.choice(kinds), {"include_self": d.bool()}
+    kind = d.choice(("sum", "prod", "amax", "amin", "mean") if d.dtype in FLOATS else ("sum", "amax", "amin"))
+    x, dim, index, src = scattered("any" if kind in ("amax", "amin") else "unit")(d)
+    return x, dim, index, src, kind, {"include_self": d.bool()}
 
 
 @reference("scatter_reduce", draw=combined, dtypes=FLOATS + ("int32", "uint8"), n=per_place, result="same")
@@ -53,7 +53,8 @@ def scatter_reduce(x, dim, index, src, reduce, include_self=True):
     touched = scatter_by(np.zeros(x.shape, np.int64), dim, index, np.ones(index.shape, np.int64), np.add)
     start = x
     if not include_self:
-        start = np.where(touched > 0, {"sum": 0, "mean": 0, "prod": 1, "amax": np.iinfo(np.int64).min, "amin": np.iinfo(np.int64).max}[reduce], x)
+        low, high = (-np.inf, np.inf) if x.dtype.kind == "f" else (np.iinfo(np.int64).min, np.iinfo(np.int64).max)
+        start = np.where(touched > 0, {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduce], x)
     out = scatter_by(start, dim, index, src, meet)
     if reduce == "mean":
         out = out / np.maximum(touched + include_self, 1)
@@ -65,7 +66,7 @@ def sliced(values="moderate"):
         x = d.tensor(min_rank=1, low=1, values=values)
         dim, shape = d.axis(), list(d.first_shape)
         m = shape[dim] = d.int(1, 6)
-        return x, dim, d.index((m,), d.first_shape[dim] - 1), d.tensor(tuple(shape), values=values)
+        return x, dim, d.index((m,), d.first_shape[dim]), d.tensor(tuple(shape), values=values)
     return draw
 
 
@@ -104,7 +105,7 @@ def index_fill(x, dim, index, value):
 
 # ---- picking ----
 
-@reference("take", draw=lambda d: (d.tensor(low=1), d.index(d.shape(max_rank=3), int(np.prod(d.first_shape)) - 1)), dtypes=ALL, result="same")
+@reference("take", draw=lambda d: (d.tensor(low=1), d.index(d.shape(max_rank=3), int(np.prod(d.first_shape)))), dtypes=ALL, result="same")
 def take(x, index):
     return np.take(x.reshape(-1), index)
 
@@ -113,7 +114,7 @@ def along_axis(d):
     x = d.tensor(min_rank=1, low=1)
     dim = d.axis()
     shape = [d.int(1, 5) if k == dim % len(d.first_shape) else 1 if d.bool() else n for k, n in enumerate(d.first_shape)]
-    return x, d.index(tuple(shape), d.first_shape[dim] - 1), dim
+    return x, d.index(tuple(shape), d.first_shape[dim]), dim
 
 
 @reference("take_along_dim", "take_along_axis", draw=along_axis, dtypes=ALL, result="same")
@@ -124,7 +125,7 @@ def take_along_axis(x, index, dim):
 def advanced(d):
     x = d.tensor(min_rank=1, max_rank=4, low=1)
     rank, common = len(d.first_shape), d.shape(max_rank=2)
-    picks = [None if d.int(0, 2) == 0 else d.index(d.broadcast(common), d.first_shape[k] - 1) for k in range(d.int(1, rank))]
+    picks = [None if d.int(0, 2) == 0 else d.index(d.broadcast(common), d.first_shape[k]) for k in range(d.int(1, rank))]
     return x, picks
 
 

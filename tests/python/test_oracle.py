@@ -3,6 +3,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+import borders
 import harness
 import reference_algebra  # noqa: F401
 import reference_basic  # noqa: F401
@@ -24,6 +25,18 @@ def test_op(name):
     @hypothesis.given(st.data())
     def cases(data):
         harness.try_case(spec, data)
+    cases()
+
+
+@pytest.mark.parametrize("name", [name for name in harness.ROWS if name in harness.REFERENCES and borders.draw_of(name)])
+def test_border(name):
+    """Long axes, at the borders of what kernels cut at: fewer of them, since each takes longer."""
+    spec, (draw, long_axes) = harness.REFERENCES[name], borders.draw_of(name)
+
+    @hypothesis.settings(max_examples=max(2, hypothesis.settings().max_examples // 5))
+    @hypothesis.given(st.data())
+    def cases(data):
+        harness.try_case(spec, data, draw, long_axes)
     cases()
 
 
