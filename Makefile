@@ -3,8 +3,9 @@
 #   make run [MODEL=FILE|smollm2] [PROMPT=..] [DEVICE=SPEC]   a small model writes English
 #   make test            every short test            make test-long      the rest
 #   make bench           measurements and peers      make mutants        planted faults are all found
-#   make asan ubsan tsan the tests under sanitizers  make fuzz           fuzz targets, FUZZ_S seconds each
-#   make fuzz-ops        oracle tests of operations with new seeds, until interrupted
+#   make asan ubsan tsan the tests under sanitizers
+#   make fuzz [OPS=".."] [DEVICE=SPEC]  operations against the oracles with new seeds, until interrupted; failures go to tests/regressions/
+#   make fuzz-readers    libFuzzer on the readers and the tokenizer, FUZZ_S seconds each
 #   make docs            docs/ops.md and the type stubs, from the table of operations
 #   make check           layering, exports, headers  make lint           WGSL through Tint
 #   make conformance DEVICE=SPEC                     that a device keeps the contract of hal.h
@@ -14,12 +15,13 @@ PROMPT ?= Once upon a time
 DEVICE ?= $(or $(WEFT_DEVICE),auto)
 N ?= 120
 FUZZ_S ?= 60
+FUZZ_DEVICE = $(if $(filter auto,$(DEVICE)),cpu,$(DEVICE))
 B = build/$(PRESET)
 PY = build/venv/bin/python3
 STORY = models/stories260k/stories260K.F32.gguf
 MODEL ?= $(STORY)
 
-.PHONY: run test test-long bench mutants asan ubsan tsan fuzz fuzz-ops docs conformance check lint setup configure build program install clean
+.PHONY: run test test-long bench mutants asan ubsan tsan fuzz fuzz-readers docs conformance check lint setup configure build program install clean
 
 setup:
 	@sh tools/setup.sh
@@ -60,11 +62,11 @@ tsan:
 	@$(MAKE) --no-print-directory PRESET=tsan build
 	@python3 tools/run_tests.py --build build/tsan --sanitizer thread
 
-fuzz: setup
-	@python3 tools/run_fuzz.py --seconds $(FUZZ_S) --keep
+fuzz: build
+	@WEFT_BUILD=$(abspath $(B)) WEFT_TEST_DEVICE=$(FUZZ_DEVICE) $(PY) tests/python/fuzz_ops.py $(OPS)
 
-fuzz-ops: build
-	@WEFT_BUILD=$(abspath $(B)) $(PY) tests/python/fuzz_ops.py $(OPS)
+fuzz-readers: setup
+	@python3 tools/run_fuzz.py --seconds $(FUZZ_S) --keep
 
 docs: build
 	@python3 tools/op_docs.py --build $(B)

@@ -9,7 +9,7 @@ from harness import DEVICE, FLOATS, REFERENCES, Operand
 
 BORDERS = {}
 # References whose cost grows faster than their operands, draws of a few numbers, and what runs on the host.
-TOO_SLOW = {"einsum", "fold", "interpolate", "upsample", "matrix_power", "multinomial", "relative_position_bias", "embedding_bag", "kron",
+TOO_SLOW = {"einsum", "fold", "interpolate", "upsample", "matrix_power", "multinomial", "relative_position_bias", "embedding_bag", "kron", "unbind",
             "diag_embed", "block_diag", "cdist", "pairwise_distance", "combinations", "cartesian_prod", "meshgrid", "unfold", "pdist",
             "cholesky", "det", "slogdet", "inv", "pinv", "solve", "lstsq", "lu", "qr", "svd", "eigh", "solve_triangular", "cross"}
 

@@ -24,9 +24,22 @@ hypothesis.settings.load_profile("fixed")
 FAILED = set()
 
 
+def keep_failure(name):
+    """The program of a failure, where make fuzz keeps them."""
+    from harness import FAILURES
+    folder = os.environ.get("WEFT_KEEP_FAILURES")
+    if folder and name in FAILURES:
+        with open(os.path.join(folder, f"found_{name}_{os.environ.get('WEFT_ORACLE_SEED', '0')}.py"), "w") as f:
+            f.write(FAILURES.pop(name))
+
+
 def pytest_runtest_logreport(report):
-    if report.failed and "[" in report.nodeid:
-        FAILED.add(report.nodeid.split("[")[-1].rstrip("]"))
+    if not report.failed:
+        return
+    name = report.nodeid.split("[")[-1].rstrip("]") if "[" in report.nodeid else "chain" if "test_chain" in report.nodeid else ""
+    if "[" in report.nodeid:
+        FAILED.add(name)
+    keep_failure(name)
 
 
 def pytest_sessionfinish(session, exitstatus):

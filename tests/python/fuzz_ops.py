@@ -1,15 +1,28 @@
 #!/usr/bin/env python3
-"""The oracle tests with new seeds until interrupted: make fuzz-ops [OPS="softmax conv2d"] [FUZZ_S=seconds].
+"""The oracle tests with new seeds until interrupted: make fuzz [OPS="softmax conv2d"] [DEVICE=cpu] [FUZZ_S=seconds].
 
-A failure prints its short program and goes on; a program worth keeping goes into tests/regressions/ with the
-values it should print as an assertion.
+A failure is printed as a short program and kept in tests/regressions/found_OPERATION_SEED.py with what the reference gives; the fuzzing
+goes on. Fix the kind, give the program a name that says what it shows, and it stays as a test.
 """
 import os
+import pathlib
 import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = pathlib.Path(__file__).resolve().parent
+KEPT = HERE.parent / "regressions"
+FILES = ("test_oracle.py", "test_chain.py")
+
+
+def run(seed, only):
+    """(exit status, output) of one seed."""
+    env = dict(os.environ, WEFT_ORACLE_SEED=str(seed), WEFT_ORACLE_EXAMPLES=os.environ.get("WEFT_ORACLE_EXAMPLES", "100"), WEFT_KEEP_FAILURES=str(KEPT))
+    names = " or ".join(f"test_op[{name}] or test_border[{name}]" for name in only)
+    cases = ["-k", names] if only else ["-k", "test_op or test_border or test_chain"]
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", *cases,
+                           *FILES], cwd=HERE, capture_output=True, text=True, env=env)
+    return done.returncode, done.stdout + done.stderr
 
 
 def main():
@@ -17,14 +30,13 @@ def main():
     begin, seed, failed = time.time(), int(os.environ.get("WEFT_ORACLE_SEED", str(time.time_ns() % 2**31))), 0
     while time.time() - begin < seconds:
         seed += 1
-        env = dict(os.environ, WEFT_ORACLE_SEED=str(seed), WEFT_ORACLE_EXAMPLES=os.environ.get("WEFT_ORACLE_EXAMPLES", "100"))
-        select = ["-k", " or ".join(f"test_op and {name}" for name in only)] if only else ["-k", "test_op"]
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", *select,
-                               os.path.join(HERE, "test_oracle.py")], capture_output=True, text=True, env=env)
-        failed += done.returncode != 0
-        print(f"seed {seed}: {done.stdout.strip().splitlines()[-1]}", flush=True)
-        if done.returncode:
-            print(done.stdout, flush=True)
+        status, output = run(seed, only)
+        failed += status != 0
+        print(f"seed {seed}: {output.strip().splitlines()[-1]}", flush=True)
+        if status:
+            print(output, flush=True)
+        if status > 1:
+            return 2
     return 1 if failed else 0
 
 

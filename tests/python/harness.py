@@ -55,6 +55,8 @@ MAX_ELEMENTS = 400
 BORDERS = (15, 16, 17, 31, 33, 47, 48, 49, 63, 64, 65, 95, 97, 127, 128, 129, 255, 256, 257, 384, 511, 513, 1023, 1025, 2047, 2049, 4095, 4097)
 MAX_BORDER_ELEMENTS = 9000
 
+HEAD = ["import base64", "import zlib", "import numpy as np", "import weft as wf"]
+
 ROWS = {row[0]: row for row in wf.operation_table()}
 REFERENCES = {}
 
@@ -92,6 +94,18 @@ def reference(*names, draw, **options):
 
 # ---- operands: an array in memory and the views that lead to what the operation sees ----
 
+def array_text(values):
+    """An array as Python writes it; a long one packed."""
+    values = np.ascontiguousarray(values).reshape(values.shape)
+    if values.size > 2000:
+        packed = base64.b85encode(zlib.compress(values.tobytes(), 9)).decode()
+        return f"np.frombuffer(zlib.decompress(base64.b85decode({packed!r})), {values.dtype.name!r}).reshape({values.shape})"
+    text = str(values.tolist())
+    for word in ("nan", "inf"):
+        text = text.replace(word, "np." + word)
+    return f"np.array({text}, {values.dtype.name!r}).reshape({values.shape})"
+
+
 class Operand:
     def __init__(self, base, dtype, steps):
         self.base, self.dtype, self.steps = base, dtype, steps
@@ -106,6 +120,9 @@ class Operand:
                 x = x[tuple(index)]
             elif step[0] == "permute":
                 x = x.transpose(step[1])
+            elif step[0] == "unfold":
+                x = np.lib.stride_tricks.sliding_window_view(x, step[2], step[1])
+                x = x[(slice(None),) * step[1] + (slice(None, None, step[3]),)]
             else:
                 x = np.broadcast_to(x, step[1])
         return x
@@ -122,20 +139,7 @@ class Operand:
 
     def program(self):
         values = self.base
-        name = values.dtype.name
-        if values.size > 2000:
-            packed = base64.b85encode(zlib.compress(np.ascontiguousarray(values).tobytes(), 9)).decode()
-            dtype = "ml_dtypes.bfloat16" if name == "bfloat16" else repr(name)
-            text = f"np.frombuffer(zlib.decompress(base64.b85decode({packed!r})), {dtype}).reshape({values.shape})"
-            return f"wf.tensor({text}, {self.dtype!r})" + self.steps_text()
-        if values.size <= 64:
-            text = np.array2string(values.astype(np.float64) if name == "bfloat16" else values, threshold=10**6, separator=", ", floatmode="unique")
-            text = " ".join(text.split()) if values.ndim else text
-        else:
-            text = str(values.astype(np.float64).tolist() if name == "bfloat16" else values.tolist())
-        for word in ("nan", "inf"):
-            text = text.replace(word, "np." + word)
-        return f"wf.tensor(np.array({text}, {('float32' if name == 'bfloat16' else name)!r}).reshape({values.shape}), {self.dtype!r})" + self.steps_text()
+        return f"wf.tensor({array_text(values.astype(np.float32) if self.dtype == 'bfloat16' else values)}, {self.dtype!r})" + self.steps_text()
 
     def steps_text(self):
         return "".join(f".{step[0]}({', '.join(repr(s) for s in step[1:])})" for step in self.steps)
@@ -150,7 +154,9 @@ def fill(rng, shape, dtype, values):
         return rng.integers(0, 2, shape).astype(bool)
     if dtype in INTEGERS:
         info = np.iinfo(dtype)
-        low, high = (info.min, info.max) if values == "any" and rng.random() < 0.3 else (-9, 10)
+        low, high = -9, 10
+        if values == "any":  # of all, or at one end of the range
+            low, high = ((info.min, info.max), (info.max - 9, info.max), (info.min, info.min + 9), (low, high))[rng.choice(4, p=(0.25, 0.1, 0.05, 0.6))]
         if values in ("positive", "small"):
             low, high = (1, 10) if values == "positive" else (0, 4)
         return rng.integers(max(low, info.min), min(high, info.max), shape, dtype=np.int64, endpoint=True).astype(dtype)
@@ -171,8 +177,10 @@ def fill(rng, shape, dtype, values):
             special += [SMALLEST[dtype], -tiny / 2]
         if values == "any":
             special += [math.inf, -math.inf, math.nan, -math.nan]
-        at = rng.random(size) < 0.25
+        at = rng.random(size) < (0.25, 0.25, 2 / (size + 1))[rng.integers(0, 3)]  # many, or one or two among plain ones
         x[at] = np.array(special)[rng.integers(0, len(special), int(at.sum()))]
+        if rng.random() < 0.1:  # nothing else, as in a row that is masked
+            x[:] = special[rng.integers(0, len(special))]
     with np.errstate(over="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return x.reshape(shape).astype(numpy_type(dtype))
@@ -236,7 +244,12 @@ class Draw:
         shape = self.shape(min_rank, max_rank, low) if shape is None else tuple(shape)
         dtype = dtype or self.dtype
         steps, cur = [], list(shape)
-        kind = self.int(0, 9)  # 0 and 1: the elements as they lie
+        kind = self.int(0, 11)  # 0 and 1: the elements as they lie
+        if kind in (10, 11) and len(cur) > 1 and cur[-1] > 0 and any(cur[:-1]):  # windows of one axis, which may overlap
+            axis = int(self.rng.choice([k for k, n in enumerate(cur[:-1]) if n > 0]))
+            step, size = int(self.rng.choice((1, 1, 2, cur[axis]))), cur[-1]
+            steps.insert(0, ("unfold", axis, size, step))
+            cur = [(n - 1) * step + size if k == axis else n for k, n in enumerate(cur[:-1])]
         if kind in (8, 9) and any(n > 1 for n in cur):
             steps.insert(0, ("expand", tuple(cur)))
             cur = [1 if n > 1 and self.bool() else n for n in cur]
@@ -303,6 +316,7 @@ class Case:
         drawn = drawn if isinstance(drawn, tuple) else (drawn,)
         self.keywords = drawn[-1] if drawn and isinstance(drawn[-1], dict) else {}
         self.arguments = drawn[:-1] if drawn and isinstance(drawn[-1], dict) else drawn
+        self.want, self.bounds = None, []
 
     def map(self, f):
         def deep(v):
@@ -316,8 +330,9 @@ class Case:
         self.map(found.append)
         return found
 
-    def program(self):
-        lines, names = ["import numpy as np", "import weft as wf", f"wf.device({DEVICE!r})"], {}
+    def lines(self):
+        """The operands, and the call."""
+        lines, names = [], {}
 
         class Name:
             def __init__(self, operand):
@@ -328,7 +343,28 @@ class Case:
         args, keywords = self.map(Name)
         lines += [f"{names[id(o)]} = {o.program()}" for o in {id(o): o for o in self.operands()}.values()]
         call = ", ".join([repr(a) for a in args] + [f"{k}={v!r}" for k, v in keywords.items()])
-        return "\n".join(lines + [f"print(wf.{self.spec.name}({call}))"])
+        return lines, f"wf.{self.spec.name}({call})"
+
+    def program(self):
+        lines, call = self.lines()
+        return "\n".join(HEAD + [f"wf.device({DEVICE!r})", *lines, f"print({call})"])
+
+    def kept(self, said):
+        """The program of tests/regressions/: what the reference gives, and how near it has to be."""
+        lines, call = self.lines()
+        got = [f"got = {call}"]
+        if self.want is None or self.spec.compare:
+            got.append("check(got)")
+        else:
+            wants = self.want if isinstance(self.want, (tuple, list)) else (self.want,)
+            bounds = self.bounds + [0.0] * (len(wants) - len(self.bounds))
+            for k, (want, bound) in enumerate(zip(wants, bounds)):
+                one = f"got[{k}]" if isinstance(self.want, (tuple, list)) else "got"
+                got.append(f"check({one}, {array_text(np.asarray(want))}, {bound!r})")
+        return "\n".join([f'"""{self.spec.name}: {said}"""', *HEAD, "from check import check", *lines, *got]) + "\n"
+
+
+FAILURES = {}  # operation: the program of its last failure, which Hypothesis has made small
 
 
 class Worst:
@@ -410,6 +446,7 @@ def check_one(case, got, want, arguments, keywords):
     want = np.asarray(want)
     assert shown.shape == want.shape, f"shape {shown.shape}, not {want.shape}"
     if dtype not in FLOATS:
+        case.bounds.append(0.0)
         if want.dtype.kind == "f":
             want = want.astype(np.int64)
         expected = want.astype(shown.dtype)
@@ -425,6 +462,7 @@ def check_one(case, got, want, arguments, keywords):
         bound = bound + least(dtype)
     elif dtype in ("float16", "bfloat16"):
         pass
+    case.bounds.append(float(np.max(bound[np.isfinite(bound)], initial=0)))
     rounded = shown.astype(numpy_type(dtype)).astype(np.float64)
     assert np.array_equal(rounded, shown, equal_nan=True)
     with np.errstate(all="ignore"):
@@ -482,7 +520,7 @@ def run(case):
     arguments, keywords = case.map(Operand.exact)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        want = None if spec.compare and not spec.function else spec.function(*arguments, **keywords)
+        want = case.want = None if spec.compare and not spec.function else spec.function(*arguments, **keywords)
     Worst.begin()
     got_args, got_keywords = case.map(Operand.tensor)
     got = getattr(wf._weft.ops, spec.name)(*got_args, **got_keywords)
@@ -510,4 +548,5 @@ def try_case(spec, data, draw=None, borders=False):
         raise
     except Exception as error:
         error.add_note("\n" + case.program() + "\n")
+        FAILURES[spec.name] = case.kept(str(error).splitlines()[0].replace("\\", "/").replace('"', "'")[:200] if str(error) else type(error).__name__)
         raise

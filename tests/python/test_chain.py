@@ -172,7 +172,10 @@ class Chain:
         # The last first: it is evaluated with all that leads to it, and then the others, some of them again.
         for v in [self.values[-1], *self.values[:-1]]:
             got = np.asarray(v.tensor.numpy()).astype(np.float64)
-            text = "\n".join(["import numpy as np", "import weft as wf", f"wf.device({harness.DEVICE!r})", *self.lines, f"print({v.text})"])
+            text = "\n".join([*harness.HEAD, f"wf.device({harness.DEVICE!r})", *self.lines, f"print({v.text})"])
+            if got.shape != v.exact.shape or not np.array_equal(got, v.exact):
+                harness.FAILURES["chain"] = "\n".join(['"""chain: a step of a graph differs from NumPy\'s"""', *harness.HEAD, "from check import check", *self.lines,
+                                                      f"check({v.text}, {harness.array_text(v.exact)})"]) + "\n"
             assert got.shape == v.exact.shape, f"shape {got.shape}, not {v.exact.shape}\n{text}"
             assert np.array_equal(got, v.exact), f"{got.tolist()}\nnot {v.exact.tolist()}\n{text}"
 
