@@ -199,6 +199,9 @@ weft_tensor *weft_matrix_power(weft_tensor *x, int64_t n)
         x = weft_inv(x);
         n = n == INT64_MIN ? INT64_MAX : -n;
     }
+    weft_dtype dtype = weft_tensor_dtype(x);
+    if (dtype == WEFT_DTYPE_F16 || dtype == WEFT_DTYPE_BF16)
+        x = weft_cast(x, WEFT_DTYPE_F32); /* rounded once, not at each product */
     weft_tensor *power = NULL;
     for (uint64_t left = (uint64_t)n; left; left >>= 1) {
         if (left & 1)
@@ -206,7 +209,7 @@ weft_tensor *weft_matrix_power(weft_tensor *x, int64_t n)
         if (left > 1)
             x = wf_product(x, x);
     }
-    return wf_composite_end(&c, power ? power : wf_identity(c.ctx, weft_tensor_dtype(x), rank, weft_tensor_shape(x)));
+    return wf_composite_end(&c, power ? weft_cast(power, dtype) : wf_identity(c.ctx, dtype, rank, weft_tensor_shape(x)));
 }
 
 weft_tensor *weft_cross(weft_tensor *a, weft_tensor *b, int axis)

@@ -333,7 +333,8 @@ static weft_tensor *compose_dropout(weft_tensor *x, double p, bool training, wef
         return weft_reshape(x, x->view.rank, x->view.shape);
     draw d = begin("dropout", ctx, x->view.rank, x->view.shape, g);
     weft_tensor *keep = weft_ge(narrow_uniform(&d, 24), weft_scalar_f32(ctx, (float)p));
-    weft_tensor *scaled = weft_mul(x, number(ctx, dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32, p < 1 ? 1 / (1 - p) : 0));
+    weft_dtype wide = dtype == WEFT_DTYPE_F64 ? dtype : WEFT_DTYPE_F32; /* x too: beside it a number of rank 0 would be rounded to 16 bits */
+    weft_tensor *scaled = weft_mul(weft_cast(x, wide), number(ctx, wide, p < 1 ? 1 / (1 - p) : 0));
     return weft_where(keep, weft_cast(scaled, dtype), constant(ctx, dtype, 0));
 }
 

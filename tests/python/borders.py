@@ -41,7 +41,7 @@ DEPTHS = (1, 3, 8, 15, 16, 17, 32, 33, 63, 64, 65, 100, 255, 257, 383, 384, 385,
 
 def product(d):
     """m, k, n of at most 4 M multiplications: any, few rows or columns and a long depth, or wider than a tile."""
-    how = int(d.rng.integers(0, 6))
+    how = int(d.rng.integers(0, 7))
     if how == 0:
         m, k, n = pick(d, 1, 2, 5, 8), pick(d, 2047, 2048, 2049, 3000, 4099), pick(d, 1, 3, 63, 65, 130)
     elif how == 1:
@@ -50,6 +50,8 @@ def product(d):
         m, k, n = pick(d, 511, 513, 600), pick(d, 3, 17, 33), pick(d, 9, 33, 100)
     elif how == 3 and DEVICE == "cpu":
         m, k, n = pick(d, 9, 17), pick(d, 8192, 8193, 8300), pick(d, 9, 20)  # more than one chunk of the packed depth
+    elif how == 4:
+        m, k, n = pick(d, 257, 270, 289), pick(d, 3, 17, 40), pick(d, 257, 272, 300)
     else:
         m, k, n = pick(d, *SIDES), pick(d, *DEPTHS), pick(d, *SIDES)
     while m * k * n > 4_000_000:
@@ -138,6 +140,7 @@ def attention(d):
 def sort(d):
     if DEVICE == "cpu" and d.rng.random() < 0.2:  # one line of several threads
         n = pick(d, 131071, 131072, 131075, 140001)
+        d.dtype = str(d.rng.choice(("float64", "int64", "float32", "int32", "uint8", "bfloat16")))
         x = d.rng.integers(-2**31, 2**31, n) if d.dtype not in FLOATS else d.rng.standard_normal(n)
         with np.errstate(all="ignore"):
             x = (x % 2 if d.dtype == "bool_" else x).astype("bool" if d.dtype == "bool_" else "float32" if d.dtype == "bfloat16" else d.dtype)

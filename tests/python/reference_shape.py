@@ -294,7 +294,7 @@ def drawn_pad(d):
     pads = []
     for n in d.first_shape[::-1][:d.int(0, len(d.first_shape))]:
         most = {"constant": 3, "replicate": 3 if n else 0, "reflect": max(n - 1, 0), "circular": n}[mode]
-        pads += [d.int(-(n // 2), most), d.int(0, most)] if n > 1 and d.int(0, 4) == 0 and mode == "constant" else [d.int(0, most), d.int(0, most)]
+        pads += [d.int(-(n // 2), most), d.int(-(n // 2), most)] if n > 1 and d.int(0, 4) == 0 and mode == "constant" else [d.int(0, most), d.int(0, most)]
     return x, pads, {"mode": mode, "value": d.choice((None, 1, 2))}
 
 
