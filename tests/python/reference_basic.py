@@ -138,7 +138,8 @@ def relu(x):
 
 
 def drawn_cast(d):
-    return d.tensor(), d.choice(ALL)
+    x = d.tensor()
+    return x, d.choice(INTEGERS if d.dtype in FLOATS and d.bool() else ALL)
 
 
 @reference("cast", draw=drawn_cast, dtypes=ALL)

@@ -33,8 +33,10 @@ class Chain:
             self.leaf(shape if self.rng.random() < 0.6 else self.d.broadcast(shape))
 
     def leaf(self, shape):
-        kind = ("float32", "float32", "float16", "int32", "bfloat16")[int(self.rng.integers(0, 5))]
+        kind = ("float32", "float32", "float32", "float16", "int32", "bfloat16", "int8", "uint8")[int(self.rng.integers(0, 8))]
         operand = self.d.tensor(shape, dtype=kind, values="small")
+        if kind == "float32" and self.rng.random() < 0.4:  # more digits than a 16-bit float holds
+            operand.base = (self.rng.integers(-1200, 1201, operand.base.shape) / 4).astype(np.float32)
         return self.keep(operand.tensor(), operand.exact(), operand.program())
 
     def keep(self, tensor, exact, text):
@@ -73,12 +75,14 @@ class Chain:
 
     def unary(self):
         x = self.pick()
+        if x.tensor.dtype.name in ("int8", "uint8"):
+            return
         name, f = (("abs", np.abs), ("neg", np.negative), ("relu", lambda v: np.maximum(v, 0)), ("square", np.square), ("floor", np.floor))[int(self.rng.integers(0, 5))]
         self.call(name, x, exact=f(x.exact))
 
     def cast(self):
         x = self.pick()
-        kind = ("float32", "float16", "bfloat16", "int32", "float64")[int(self.rng.integers(0, 5 if harness.DEVICE == "cpu" else 4))]
+        kind = ("float32", "float16", "bfloat16", "bfloat16", "int32", "float64")[int(self.rng.integers(0, 6 if harness.DEVICE == "cpu" else 5))]
         exact = np.trunc(x.exact) if kind == "int32" else x.exact.astype(harness.numpy_type(kind)).astype(np.float64)
         self.call("cast", x, kind, exact=exact)
 
@@ -167,8 +171,9 @@ class Chain:
                 kind = v.tensor.dtype.name
                 if kind in ("float16", "bfloat16"):  # rounded once where a 16-bit float is the result
                     v.exact = v.exact.astype(harness.numpy_type(kind)).astype(np.float64)
-                if kind in ("int32", "bool_"):
-                    v.exact = v.exact.astype(np.int64).astype(np.float64)
+                if kind in ("int32", "bool_", "int8", "uint8"):  # 8-bit integers wrap
+                    whole = v.exact.astype(np.int64)
+                    v.exact = (whole if kind == "bool_" else whole.astype(kind)).astype(np.float64)
         # The last first: it is evaluated with all that leads to it, and then the others, some of them again.
         for v in [self.values[-1], *self.values[:-1]]:
             got = np.asarray(v.tensor.numpy()).astype(np.float64)
