@@ -425,9 +425,50 @@ static void a_deep_chain_evaluates(void **state)
     weft_tensor_release(one);
 }
 
+static void count_call(void *user) { ++*(int *)user; }
+
+static void borrowed_memory_is_read_in_place_and_given_back_once(void **state)
+{
+    (void)state;
+    enum { N = 5000 };
+    static float memory[N + 2048];
+    float *x = memory + 16 - (uintptr_t)memory / 4 % 16, got[N]; /* aligned, and with room behind it */
+    int given_back = 0;
+    const int64_t n = N, too_many[] = {(int64_t)1 << 40, (int64_t)1 << 40};
+    const void *at = NULL;
+    int64_t stride = 0;
+    while (((uintptr_t)(x + N) - 1) % 4096 + 64 >= 4096)
+        x += 16;
+    for (int i = 0; i < N; i++)
+        x[i] = (float)i;
+    weft_device_info device;
+    assert_int_equal(weft_ctx_device(ctx, &device), WEFT_OK);
+    bool in_place = strcmp(device.kind, "cpu") == 0;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_tensor *t = weft_tensor_borrow(ctx, WEFT_DTYPE_F32, 1, &n, x, count_call, &given_back);
+    assert_int_equal(given_back, !in_place);
+    weft_tensor *back = weft_slice(t, 0, WEFT_INDEX_NONE, WEFT_INDEX_NONE, -1);
+    if (in_place) {
+        assert_int_equal(weft_tensor_map(back, &at, &stride), WEFT_OK);
+        assert_ptr_equal(at, x + N - 1);
+        assert_int_equal(stride, -1);
+    } else {
+        assert_int_equal(weft_tensor_map(back, &at, &stride), WEFT_E_UNSUPPORTED);
+    }
+    weft_tensor *changed = weft_slice_update(weft_tensor_borrow(ctx, WEFT_DTYPE_F32, 1, &n, x, NULL, NULL), weft_full(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){1}, 9), 0,
+                                             weft_scalar_i32(ctx, 3));
+    assert_int_equal(weft_read(changed, got, sizeof got), WEFT_OK);
+    assert_true(got[3] == 9 && x[3] == 3);
+    weft_tensor_borrow(ctx, WEFT_DTYPE_F32, 2, too_many, x, count_call, &given_back); /* fails, and is told */
+    assert_int_equal(given_back, 1 + !in_place);
+    weft_scope_end(scope);
+    assert_int_equal(given_back, 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(borrowed_memory_is_read_in_place_and_given_back_once),
         cmocka_unit_test(two_views_of_one_storage_are_two_inputs),
         cmocka_unit_test(flipped_sum_equals_its_copy),
         cmocka_unit_test(transposed_matmul_equals_its_copy),

@@ -52,6 +52,16 @@ WEFT_API void weft_tensor_release(weft_tensor *t);
  * Errors: also WEFT_E_VALUE for data NULL. */
 WEFT_API weft_tensor *weft_tensor_from(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, const void *data);
 
+/* A tensor over the caller's memory, which is not copied where the device can read it: on the CPU, when it is aligned to 16 bytes,
+ * its last 64 bytes share a page with what follows, and its dtype is plain (bools only of 0 and 1). Else it is copied at once.
+ *   data     as for weft_tensor_from; it must not change before `release` is called
+ *   release  called once with `user`, when the memory is no longer needed: at once where it was copied and on failure, else
+ *            when the last tensor that reads it is gone, on the thread where that happens, which holds the context: it must
+ *            not call weft or wait for who does. NULL: nobody is told
+ * Errors: as weft_tensor_from. */
+WEFT_API weft_tensor *weft_tensor_borrow(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, const void *data,
+                                         void (*release)(void *user), void *user);
+
 /* Every element 0. Errors: WEFT_E_DTYPE for block types. */
 WEFT_API weft_tensor *weft_zeros(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape);
 /* Every element `value`, converted to dtype as weft_cast converts. Errors: WEFT_E_DTYPE for block types. */
@@ -118,6 +128,13 @@ WEFT_API weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes);
  *   size_bytes  numel * weft_dtype_block_bytes(dtype)
  * Errors: as weft_read; WEFT_E_DTYPE for a conversion to a block type. */
 WEFT_API weft_status weft_read_as(weft_tensor *t, weft_dtype dtype, void *dst, size_t size_bytes);
+
+/* Compute, and say where the elements lie in host memory. They must not be written, and stay there while the caller holds a
+ * reference of `t` and the context is open.
+ *   data     receives the address of element [0, 0, ..]; NULL when there are no elements
+ *   strides  NULL, or receives the distance in elements along each axis, below 0 for one that runs backwards
+ * Errors: as weft_eval; WEFT_E_UNSUPPORTED where the device's memory is not the host's; WEFT_E_DTYPE for block types. */
+WEFT_API weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides);
 
 /* Wait for everything submitted on the context. Errors: those of the work waited for; WEFT_E_TIMEOUT. */
 WEFT_API weft_status weft_ctx_sync(weft_ctx *ctx);

@@ -90,6 +90,54 @@ weft_tensor *weft_tensor_from(weft_ctx *ctx, weft_dtype dtype, int rank, const i
     return wf_leave(ctx, tensor_from(ctx, dtype, rank, shape, data));
 }
 
+/* The storage of the caller's memory, or NULL where it must be copied. */
+static weft_status lend(weft_ctx *ctx, weft_dtype dtype, const wf_view *v, const void *data, void (*release)(void *), void *user, wf_node **out)
+{
+    wf_core_ctx *core = wf_core(ctx);
+    int64_t numel = wf_view_numel(v);
+    wf_storage *storage = NULL;
+    if (!core->borrow || !data || numel == 0 || weft_dtype_is_quantised(dtype))
+        return WEFT_OK;
+    size_t size_bytes = wf_dtype_bytes(dtype, numel);
+    uint8_t any = 0;
+    for (size_t i = 0; dtype == WEFT_DTYPE_BOOL && i < size_bytes; i++)
+        any |= ((const uint8_t *)data)[i];
+    if (any > 1)
+        return WEFT_OK;
+    wf_node *n = wf_node_new(ctx, WF_OP_LEAF, dtype, 0, v->rank, v->shape);
+    if (!n)
+        return WEFT_E_OOM;
+    weft_status st = core->borrow(ctx, data, size_bytes, release, user, &storage);
+    if (st != WEFT_OK || !storage) {
+        wf_node_sink(n);
+        return st;
+    }
+    n->storage = storage;
+    *out = n;
+    return WEFT_OK;
+}
+
+weft_tensor *weft_tensor_borrow(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, const void *data,
+                                void (*release)(void *user), void *user)
+{
+    weft_tensor *r;
+    wf_view v;
+    wf_node *n = NULL;
+    if (!wf_enter_ctx("tensor_borrow", ctx, &r)) {
+        if (release)
+            release(user);
+        return r;
+    }
+    if (check_dtype("tensor_borrow", dtype) == WEFT_OK && wf_view_contiguous("tensor_borrow", rank, shape, &v) == WEFT_OK)
+        lend(ctx, dtype, &v, data, release, user, &n); /* what fails here fails again, or is copied */
+    if (n) /* from here on the storage gives the memory back */
+        return wf_leave(ctx, wf_tensor_new(ctx, n, &v));
+    r = wf_leave(ctx, tensor_from(ctx, dtype, rank, shape, data));
+    if (release)
+        release(user);
+    return r;
+}
+
 static weft_tensor *full(const char *who, weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, double value)
 {
     weft_tensor *r;

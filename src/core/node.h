@@ -89,6 +89,7 @@ typedef struct wf_storage {
     size_t size_bytes;
     weft_ctx *ctx;
     void (*release)(struct wf_storage *); /* gives the buffer back and frees the handle */
+    bool borrowed;        /* the caller's memory: never written, never pooled */
     char *trial;          /* not NULL: there are no bytes, what depends on it is compiled and not run, and here the reason is written
                            * why a part of it would run on the CPU (WF_WHY_BYTES; "" until then) */
 } wf_storage;
@@ -151,6 +152,8 @@ typedef struct wf_core_ctx {
     void (*destroy)(weft_ctx *); /* frees the weft_ctx itself */
     /* leaves: make a storage filled from host data; set by the runtime */
     weft_status (*upload)(weft_ctx *, weft_dtype, int64_t numel, int64_t row, const void *data, size_t size_bytes, wf_storage **out);
+    /* The caller's memory as it is; *out stays NULL where it must be copied. release as for weft_tensor_borrow. */
+    weft_status (*borrow)(weft_ctx *, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out);
 } wf_core_ctx;
 static inline wf_core_ctx *wf_core(weft_ctx *ctx) { return (wf_core_ctx *)ctx; }
 

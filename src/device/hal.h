@@ -76,6 +76,8 @@ typedef struct wf_caps {
     uint32_t max_storage_buffers, max_workgroup_invocations, max_workgroup_bytes, max_workgroups;
 } wf_caps;
 
+enum { WF_BORROW_TAIL = 64 };
+
 typedef struct wf_device_vt {
     const char *name;
     void (*close)(wf_device *d);
@@ -96,6 +98,9 @@ typedef struct wf_device_vt {
     void (*forget)(wf_device *d, void *dst);
     /* CPU only: the address of a buffer's bytes, for zero-copy reads; others NULL. */
     void *(*map)(wf_device *d, uint32_t id);
+    /* CPU only, others NULL: a buffer that is the caller's memory, aligned to 16 bytes, only read, and readable for
+     * WF_BORROW_TAIL bytes beyond its end. release(user) is called when it is destroyed. */
+    weft_status (*buffer_borrow)(wf_device *d, uint32_t id, const void *ptr, uint64_t size_bytes, void (*release)(void *user), void *user);
 } wf_device_vt;
 
 struct wf_device {

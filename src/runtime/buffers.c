@@ -90,7 +90,9 @@ void wf_buffers_age(wf_buffers *b)
 
 static void release_storage(wf_storage *s)
 {
-    if (s->buffer && s->ctx->dev)
+    if (s->borrowed && s->ctx->dev)
+        wf_buffer_drop(s->ctx, s->buffer, s->size_bytes);
+    else if (s->buffer && s->ctx->dev)
         wf_buffers_put(&s->ctx->buffers, s->buffer, s->size_bytes);
     wf_free(s);
 }
@@ -141,6 +143,31 @@ static weft_status upload_planar(weft_ctx *ctx, weft_dtype dtype, int64_t n_bloc
     }
     wf_free(staging);
     return st;
+}
+
+weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out)
+{
+    enum { SMALLEST_PAGE = 4096, ALIGNMENT = 16 };
+    uint64_t size = wf_align_up(size_bytes, 4); /* what follows is in the same page, so it can be read */
+    if (!ctx->dev->vt->buffer_borrow || (uintptr_t)data % ALIGNMENT || ((uintptr_t)data + size_bytes - 1) % SMALLEST_PAGE + WF_BORROW_TAIL >= SMALLEST_PAGE ||
+        size > ctx->dev->caps.max_buffer_bytes)
+        return WEFT_OK;
+    wf_storage *s = NULL;
+    WF_TRY(wf_storage_new(ctx, 0, WF_LAYOUT_PLAIN, &s));
+    uint32_t id = ++ctx->next_id;
+    weft_status st = ctx->dev->vt->buffer_borrow(ctx->dev, id, data, size, release, user);
+    if (st != WEFT_OK) {
+        wf_storage_release(s);
+        return st;
+    }
+    s->buffer = id;
+    s->size_bytes = size;
+    s->borrowed = true;
+    ctx->stats.buffers_live++;
+    ctx->stats.bytes_live += size;
+    ctx->stats.bytes_peak = WF_MAX(ctx->stats.bytes_peak, ctx->stats.bytes_live);
+    *out = s;
+    return WEFT_OK;
 }
 
 weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, int64_t row, const void *data, size_t size_bytes,

@@ -79,6 +79,7 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     }
     ctx->core.destroy = destroy_ctx;
     ctx->core.upload = wf_storage_upload;
+    ctx->core.borrow = wf_storage_borrow;
     ctx->buffers.ctx = ctx;
     ctx->n_threads = opts->n_threads;
     ctx->next_list_key = 1;

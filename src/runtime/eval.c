@@ -101,7 +101,7 @@ static inline bool has_shape_of(const wf_view *v, const wf_node *n)
 
 static uint64_t *key_leaf(weft_ctx *ctx, uint64_t *p, wf_node *n, size_t i)
 {
-    bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1;
+    bool steal = n->handles == 0 && n->refs == n->uses && n->storage->refs == 1 && !n->storage->borrowed;
     ctx->stealable[i] = steal;
     if (n->storage->trial)
         ctx->trial = n->storage->trial;

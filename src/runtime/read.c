@@ -172,6 +172,31 @@ weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes)
     return st;
 }
 
+weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides)
+{
+    bool waited;
+    WF_TRY(check_tensor(t, "map"));
+    weft_dtype dtype = (weft_dtype)t->node->dtype;
+    if (!data)
+        return wf_fail(WEFT_E_VALUE, "map: the result pointer is NULL");
+    if (weft_dtype_is_quantised(dtype))
+        return wf_fail(WEFT_E_DTYPE, "map: %s has no elements of its own", weft_dtype_name(dtype));
+    weft_ctx *ctx = t->ctx;
+    WF_TRY(wf_ctx_enter(ctx, "map"));
+    weft_status st = ctx->dev->vt->map && ctx->dev->caps.runs_kir ? WEFT_OK : wf_fail(WEFT_E_UNSUPPORTED, "map: the elements are not in host memory");
+    if (st == WEFT_OK && !t->node->storage)
+        st = wf_eval_nodes(ctx, &t->node, 1, &waited);
+    if (st == WEFT_OK) {
+        const wf_storage *s = t->node->storage;
+        const uint8_t *bytes = s && s->buffer && wf_view_numel(&t->view) > 0 ? ctx->dev->vt->map(ctx->dev, s->buffer) : NULL;
+        *data = bytes ? bytes + t->view.offset * (int64_t)weft_dtype_block_bytes(dtype) : NULL;
+        for (int k = 0; strides && k < t->view.rank; k++)
+            strides[k] = t->view.strides[k];
+    }
+    wf_unlock(&ctx->core.lock);
+    return st;
+}
+
 weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_fence **out)
 {
     WF_TRY(check_tensor(t, "read_async"));

@@ -25,6 +25,7 @@ weft_status wf_buffer_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t *id);
 void wf_buffer_drop(weft_ctx *ctx, uint32_t id, uint64_t size_bytes);
 /* A storage of its own buffer (from the pool); size 0 gives one without a buffer. */
 weft_status wf_storage_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t layout, wf_storage **out);
+weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out);
 weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, int64_t row, const void *data, size_t size_bytes,
                               wf_storage **out);
 

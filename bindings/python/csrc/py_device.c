@@ -115,6 +115,8 @@ static int unwatch(wp_device *device, weft_status st)
 int wp_eval(wp_device *device, weft_tensor *const *tensors, int n)
 {
     weft_status st;
+    if (!device->ctx)
+        return wp_raise(WEFT_E_CONTEXT, "the device is closed"), -1;
     watch(device);
     Py_BEGIN_ALLOW_THREADS
     st = weft_eval(tensors, n);
@@ -122,9 +124,23 @@ int wp_eval(wp_device *device, weft_tensor *const *tensors, int n)
     return unwatch(device, st);
 }
 
+int wp_map(wp_device *device, weft_tensor *t, const void **data, int64_t *strides)
+{
+    weft_status st;
+    watch(device);
+    Py_BEGIN_ALLOW_THREADS
+    st = weft_tensor_map(t, data, strides);
+    Py_END_ALLOW_THREADS
+    if (st == WEFT_E_UNSUPPORTED)
+        return unwatch(device, WEFT_OK);
+    return unwatch(device, st) < 0 ? -1 : 1;
+}
+
 int wp_read(wp_tensor *self, weft_dtype dtype, void *dst, size_t n)
 {
     weft_status st;
+    if (!self->device->ctx)
+        return wp_raise(WEFT_E_CONTEXT, "the device is closed"), -1;
     wp_device *device = (wp_device *)Py_NewRef((PyObject *)self->device);
     weft_tensor *t = weft_tensor_retain(self->t); /* another thread may assign to the Python tensor meanwhile */
     static char nowhere;
@@ -169,14 +185,21 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         return NULL;
     }
     self->ctx = ctx;
+    self->closing = NULL;
+    self->n_lent = 0;
     self->spec = text;
     return (PyObject *)self;
 }
 
 static PyObject *device_close(PyObject *o, PyObject *unused)
 {
-    weft_ctx *ctx = ((wp_device *)o)->ctx;
-    ((wp_device *)o)->ctx = NULL;
+    wp_device *self = (wp_device *)o;
+    weft_ctx *ctx = self->ctx;
+    self->ctx = NULL;
+    if (ctx && self->n_lent > 0) { /* arrays still read its memory: it goes with the last of them */
+        self->closing = ctx;
+        Py_RETURN_NONE;
+    }
     Py_BEGIN_ALLOW_THREADS
     weft_ctx_close(ctx);
     Py_END_ALLOW_THREADS
@@ -231,7 +254,7 @@ static PyObject *device_sync(PyObject *o, PyObject *unused)
 }
 
 static PyMethodDef device_methods[] = {
-    {"close", device_close, METH_NOARGS, "Close it; its tensors then report an error."},
+    {"close", device_close, METH_NOARGS, "Close it; its tensors then report an error. Arrays that share its memory stay as they are."},
     {"info", device_info, METH_NOARGS, "What it is, a dict."},
     {"stats", device_stats, METH_NOARGS, "What it did since it was opened, a dict."},
     {"sync", device_sync, METH_NOARGS, "Wait for everything submitted."},

@@ -1,13 +1,14 @@
 /* py_dlpack.c - tensors to and from other libraries through DLPack, in host memory.
  *
- * The structures are those of DLPack 0.x, which every library still reads. Both ways copy: weft's storage
- * belongs to its device, whose memory no call of the public interface maps.
+ * Versioned capsules (DLPack 1.x), which can say that memory is read-only, share memory; the older ones, which cannot, get a copy,
+ * since a tensor is a value that nobody may write.
  */
 #include <string.h>
 
 #include "py_weft.h"
 
 enum { DL_CPU = 1, DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_BOOL = 6 };
+enum { DL_MAJOR = 1, DL_READ_ONLY = 1, DL_IS_COPIED = 2 };
 
 typedef struct dl_tensor {
     void *data;
@@ -24,6 +25,14 @@ typedef struct dl_managed {
     void (*deleter)(struct dl_managed *);
 } dl_managed;
 
+typedef struct dl_versioned {
+    uint32_t major, minor;
+    void *manager;
+    void (*deleter)(struct dl_versioned *);
+    uint64_t flags;
+    dl_tensor tensor;
+} dl_versioned;
+
 static const struct {
     uint8_t code, bits;
 } kinds[WEFT_DTYPE_COUNT] = {
@@ -32,115 +41,174 @@ static const struct {
     [WEFT_DTYPE_I64] = {DL_INT, 64},   [WEFT_DTYPE_BOOL] = {DL_BOOL, 8},
 };
 
-/* One allocation: the structure, the shape, then the elements at a multiple of 64 bytes. */
+/* ---- out ---- */
+
+/* What a consumer holds: either memory of its own, or a tensor on whose device the elements lie. */
 typedef struct export {
-    dl_managed managed;
+    dl_managed old;
+    dl_versioned new;
     int64_t shape[WEFT_MAX_RANK], strides[WEFT_MAX_RANK];
     void *memory;
+    wp_lent lent;
 } export;
 
-static void free_export(dl_managed *m)
+static void free_export(export *e)
 {
-    export *e = (export *)m;
+    if (e->lent.t) { /* a consumer may give it back on any thread */
+        PyGILState_STATE state = PyGILState_Ensure();
+        wp_lent_back(&e->lent);
+        PyGILState_Release(state);
+    }
     weft_free(e->memory);
     weft_free(e);
 }
+static void delete_old(dl_managed *m) { free_export(m->manager); }
+static void delete_new(dl_versioned *m) { free_export(m->manager); }
 
 static void drop_capsule(PyObject *capsule)
 {
-    if (PyCapsule_IsValid(capsule, "dltensor")) { /* not consumed: a consumer renames it */
-        dl_managed *m = PyCapsule_GetPointer(capsule, "dltensor");
-        m->deleter(m);
+    if (PyCapsule_IsValid(capsule, "dltensor")) /* not consumed: a consumer renames it */
+        free_export(((dl_managed *)PyCapsule_GetPointer(capsule, "dltensor"))->manager);
+    else if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        free_export(((dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned"))->manager);
+}
+
+/* The elements in memory of the export, row-major. */
+static void *copy_out(wp_tensor *self, export *e)
+{
+    size_t n = weft_tensor_nbytes(self->t);
+    int64_t stride = 1;
+    e->memory = weft_realloc(NULL, n + 64);
+    if (!e->memory)
+        return PyErr_NoMemory();
+    char *data = (char *)(((uintptr_t)e->memory + 63) & ~(uintptr_t)63);
+    for (int k = weft_tensor_rank(self->t) - 1; k >= 0; k--) {
+        e->strides[k] = stride;
+        stride *= e->shape[k] > 0 ? e->shape[k] : 1;
     }
+    return wp_read(self, weft_tensor_dtype(self->t), data, n) < 0 ? NULL : data;
+}
+
+/* keywords of the protocol: what the consumer understands, where it wants the elements, whether they may be copied */
+static int read_options(PyObject *args, PyObject *keywords, bool *versioned, int *copy)
+{
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    PyObject *none = PyTuple_New(0), *stream = Py_None, *version = Py_None, *where = Py_None, *how = Py_None;
+    if (!none || PyTuple_Size(args) > 0) {
+        Py_XDECREF(none);
+        return none ? (PyErr_SetString(PyExc_TypeError, "__dlpack__ takes keywords"), -1) : -1;
+    }
+    int ok = PyArg_ParseTupleAndKeywords(none, keywords, "|OOOO:__dlpack__", names, &stream, &version, &where, &how);
+    Py_DECREF(none);
+    if (!ok)
+        return -1;
+    int major = 0, minor = 0, type = DL_CPU, id = 0;
+    if (version != Py_None && (!PyTuple_Check(version) || !PyArg_ParseTuple(version, "ii", &major, &minor)))
+        return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "__dlpack__: max_version is no pair"), -1);
+    if (where != Py_None && (!PyTuple_Check(where) || !PyArg_ParseTuple(where, "ii", &type, &id)))
+        return PyErr_Occurred() ? -1 : (PyErr_SetString(PyExc_TypeError, "__dlpack__: dl_device is no pair"), -1);
+    if (type != DL_CPU || stream != Py_None) {
+        PyErr_SetString(PyExc_BufferError, "__dlpack__: the elements are given in host memory only, without a stream");
+        return -1;
+    }
+    *versioned = major >= DL_MAJOR;
+    *copy = how == Py_None ? -1 : PyObject_IsTrue(how);
+    return *copy < 0 && how != Py_None ? -1 : 0;
 }
 
 PyObject *wp_dlpack(PyObject *o, PyObject *args, PyObject *keywords)
 {
     wp_tensor *self = (wp_tensor *)o;
     weft_dtype d = weft_tensor_dtype(self->t);
+    bool versioned;
+    int copy;
+    if (read_options(args, keywords, &versioned, &copy) < 0)
+        return NULL;
     if (kinds[d].bits == 0)
         return wp_raise(WEFT_E_DTYPE, "dlpack: block types have no element of their own; cast first");
-    size_t n = weft_tensor_nbytes(self->t);
     export *e = weft_realloc(NULL, sizeof *e);
-    void *memory = e ? weft_realloc(NULL, n + 64) : NULL;
-    if (!memory) {
-        weft_free(e);
+    if (!e)
         return PyErr_NoMemory();
-    }
     memset(e, 0, sizeof *e);
-    e->memory = memory;
-    char *data = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);
-    int rank = weft_tensor_rank(self->t);
-    int64_t stride = 1;
-    for (int k = rank - 1; k >= 0; k--) {
+    for (int k = 0; k < weft_tensor_rank(self->t); k++)
         e->shape[k] = weft_tensor_shape(self->t)[k];
-        e->strides[k] = stride;
-        stride *= e->shape[k] > 0 ? e->shape[k] : 1;
+    const void *data = NULL;
+    int lent = versioned && copy != 1 ? wp_lend(self, &e->lent, &data, e->strides) : 0;
+    if (lent == 0 && copy == 0)
+        PyErr_SetString(PyExc_BufferError, "__dlpack__: the elements can only be copied");
+    else if (lent == 0)
+        data = copy_out(self, e);
+    if (PyErr_Occurred()) {
+        free_export(e);
+        return NULL;
     }
-    e->managed = (dl_managed){{data, DL_CPU, 0, rank, kinds[d].code, kinds[d].bits, 1, e->shape, e->strides, 0}, NULL, free_export};
-    PyObject *capsule = wp_read(self, d, data, n) < 0 ? NULL : PyCapsule_New(e, "dltensor", drop_capsule);
+    void *writable;
+    memcpy(&writable, &data, sizeof data);
+    dl_tensor t = {writable, DL_CPU, 0, weft_tensor_rank(self->t), kinds[d].code, kinds[d].bits, 1, e->shape, e->strides, 0};
+    e->old = (dl_managed){t, e, delete_old};
+    e->new = (dl_versioned){DL_MAJOR, 0, e, delete_new, lent ? DL_READ_ONLY : DL_IS_COPIED, t};
+    PyObject *capsule = versioned ? PyCapsule_New(&e->new, "dltensor_versioned", drop_capsule) : PyCapsule_New(&e->old, "dltensor", drop_capsule);
     if (!capsule)
-        free_export(&e->managed);
+        free_export(e);
     return capsule;
 }
 
-/* The elements row-major, whatever the strides. */
-static void gather(const dl_tensor *t, size_t size, char *dst)
+/* ---- in ---- */
+
+/* A capsule that is consumed, until its memory is no longer needed. */
+typedef struct owner {
+    wp_owner base;
+    dl_managed *old;
+    dl_versioned *new;
+} owner;
+
+static void drop_owner(wp_owner *base)
 {
-    const char *base = (const char *)t->data + t->byte_offset;
-    int64_t at[WEFT_MAX_RANK] = {0}, numel = 1;
-    for (int k = 0; k < t->ndim; k++)
-        numel *= t->shape[k];
-    for (int64_t i = 0; i < numel; i++) {
-        int64_t offset = 0;
-        for (int k = 0; k < t->ndim; k++)
-            offset += at[k] * t->strides[k];
-        memcpy(dst + (size_t)i * size, base + offset * (int64_t)size, size);
-        for (int k = t->ndim - 1; k >= 0 && ++at[k] == t->shape[k]; k--)
-            at[k] = 0;
-    }
+    owner *o = (owner *)base;
+    if (o->old && o->old->deleter)
+        o->old->deleter(o->old);
+    if (o->new && o->new->deleter)
+        o->new->deleter(o->new);
+    PyMem_Free(o);
 }
 
-static bool is_packed(const dl_tensor *t)
+static PyObject *import(const dl_tensor *t, owner *o, wp_device *device)
 {
-    int64_t stride = 1;
-    for (int k = t->ndim - 1; t->strides && k >= 0; k--) {
-        if (t->shape[k] != 1 && t->strides[k] != stride)
-            return false;
-        stride *= t->shape[k];
-    }
-    return true;
-}
-
-static PyObject *import(const dl_tensor *t, wp_device *device)
-{
-    if (t->device_type != DL_CPU)
-        return wp_raise(WEFT_E_UNSUPPORTED, "from_dlpack: the tensor is not in host memory");
     int d = 0;
     while (d < WEFT_DTYPE_COUNT && (kinds[d].code != t->code || kinds[d].bits != t->bits))
         d++;
-    if (d == WEFT_DTYPE_COUNT || t->lanes != 1)
-        return PyErr_Format(wp.status_error[WEFT_E_DTYPE], "from_dlpack: no dtype of weft has code %d, %d bits, %d lanes", t->code, t->bits, t->lanes);
-    if (t->ndim < 0 || t->ndim > WEFT_MAX_RANK)
-        return PyErr_Format(wp.status_error[WEFT_E_SHAPE], "from_dlpack: rank %d, at most %d", (int)t->ndim, WEFT_MAX_RANK);
-    size_t numel = 1, size = t->bits / 8u;
-    bool empty = false;
-    for (int k = 0; k < t->ndim; k++)
-        empty |= t->shape[k] <= 0;
-    for (int k = 0; k < t->ndim && !empty; k++)
-        if (__builtin_mul_overflow(numel, (size_t)t->shape[k], &numel))
-            return PyErr_NoMemory();
-    if (empty || is_packed(t))
-        return wp_wrap(weft_tensor_from(device->ctx, (weft_dtype)d, t->ndim, t->shape, empty ? NULL : (char *)t->data + t->byte_offset), device);
-    if (__builtin_mul_overflow(numel, size, &numel))
-        return PyErr_NoMemory();
-    char *packed = weft_realloc(NULL, numel);
-    if (!packed)
-        return PyErr_NoMemory();
-    gather(t, size, packed);
-    PyObject *result = wp_wrap(weft_tensor_from(device->ctx, (weft_dtype)d, t->ndim, t->shape, packed), device);
-    weft_free(packed);
-    return result;
+    const int64_t *strides = t->strides;
+    return wp_borrow(device, (weft_dtype)d, t->ndim, t->shape, strides, (const char *)t->data + t->byte_offset, &o->base);
+}
+
+static int check_import(const dl_tensor *t)
+{
+    int d = 0;
+    while (d < WEFT_DTYPE_COUNT && (kinds[d].code != t->code || kinds[d].bits != t->bits))
+        d++;
+    if (t->device_type != DL_CPU)
+        wp_raise(WEFT_E_UNSUPPORTED, "from_dlpack: the tensor is not in host memory");
+    else if (d == WEFT_DTYPE_COUNT || t->lanes != 1)
+        PyErr_Format(wp.status_error[WEFT_E_DTYPE], "from_dlpack: no dtype of weft has code %d, %d bits, %d lanes", t->code, t->bits, t->lanes);
+    else if (t->ndim < 0 || t->ndim > WEFT_MAX_RANK)
+        PyErr_Format(wp.status_error[WEFT_E_SHAPE], "from_dlpack: rank %d, at most %d", (int)t->ndim, WEFT_MAX_RANK);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The capsule of an object: of the newest kind that its library knows. */
+static PyObject *ask(PyObject *o)
+{
+    PyObject *method = PyObject_GetAttrString(o, "__dlpack__"), *none = PyTuple_New(0);
+    PyObject *keywords = method && none ? Py_BuildValue("{s(ii)}", "max_version", DL_MAJOR, 0) : NULL;
+    PyObject *capsule = keywords ? PyObject_Call(method, none, keywords) : NULL;
+    if (keywords && !capsule && PyErr_ExceptionMatches(PyExc_TypeError)) { /* older than the keyword */
+        PyErr_Clear();
+        capsule = PyObject_CallObject(method, none);
+    }
+    Py_XDECREF(keywords);
+    Py_XDECREF(none);
+    Py_XDECREF(method);
+    return capsule;
 }
 
 PyObject *wp_from_dlpack(PyObject *module, PyObject *args)
@@ -148,16 +216,21 @@ PyObject *wp_from_dlpack(PyObject *module, PyObject *args)
     PyObject *o, *where = Py_None;
     if (!PyArg_ParseTuple(args, "O|O:from_dlpack", &o, &where))
         return NULL;
-    if (PyCapsule_IsValid(o, "used_dltensor"))
+    if (PyCapsule_IsValid(o, "used_dltensor") || PyCapsule_IsValid(o, "used_dltensor_versioned"))
         return PyErr_Format(PyExc_ValueError, "from_dlpack: the capsule is used already");
-    PyObject *capsule = PyCapsule_IsValid(o, "dltensor") ? Py_NewRef(o) : PyObject_CallMethod(o, "__dlpack__", NULL);
+    PyObject *capsule = PyCapsule_CheckExact(o) ? Py_NewRef(o) : ask(o), *result = NULL;
     wp_device *device = capsule ? wp_device_of(where) : NULL;
-    PyObject *result = NULL;
-    dl_managed *m = device ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
-    if (m && (result = import(&m->tensor, device))) {
-        PyCapsule_SetName(capsule, "used_dltensor");
-        if (m->deleter)
-            m->deleter(m);
+    dl_versioned *new = device && PyCapsule_IsValid(capsule, "dltensor_versioned") ? PyCapsule_GetPointer(capsule, "dltensor_versioned") : NULL;
+    dl_managed *old = device && !new ? PyCapsule_GetPointer(capsule, "dltensor") : NULL;
+    owner *owned = NULL;
+    if (new && new->major > DL_MAJOR)
+        PyErr_Format(PyExc_BufferError, "from_dlpack: the capsule has version %u, known is %d", new->major, DL_MAJOR);
+    else if ((new || old) && check_import(new ? &new->tensor : &old->tensor) == 0 && !(owned = PyMem_Calloc(1, sizeof *owned)))
+        PyErr_NoMemory();
+    if (owned) { /* from here on the capsule is ours */
+        *owned = (owner){.base.drop = drop_owner, .old = old, .new = new};
+        PyCapsule_SetName(capsule, new ? "used_dltensor_versioned" : "used_dltensor");
+        result = import(new ? &new->tensor : &old->tensor, owned, device);
     }
     Py_XDECREF((PyObject *)device);
     Py_XDECREF(capsule);

@@ -162,6 +162,7 @@ static PyObject *promote(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
     {"_from_buffer", from_buffer, METH_VARARGS, NULL},
+    {"_borrow_buffer", wp_borrow_buffer, METH_VARARGS, NULL},
     {"eval", eval_many, METH_VARARGS, "eval(*tensors): compute them in one evaluation."},
     {"_set_default", set_default, METH_O, NULL},
     {"_get_default", get_default, METH_NOARGS, NULL},
@@ -171,7 +172,7 @@ static PyMethodDef functions[] = {
     {"_dtypes", dtype_table, METH_NOARGS, NULL},
     {"apply", call_by_name, METH_VARARGS, "apply(name, *arguments): an operation by its name."},
     {"promote_types", promote, METH_VARARGS, "promote_types(a, b): the dtype of an operation on both."},
-    {"from_dlpack", wp_from_dlpack, METH_VARARGS, "from_dlpack(x, device=None): a tensor with the elements of another library's."},
+    {"from_dlpack", wp_from_dlpack, METH_VARARGS, "from_dlpack(x, device=None): a tensor that shares the memory of another library's where it can."},
     {NULL, NULL, 0, NULL},
 };
 

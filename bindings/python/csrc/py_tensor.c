@@ -120,6 +120,8 @@ static PyObject *as_index(PyObject *o)
     weft_dtype d = weft_tensor_dtype(((wp_tensor *)o)->t);
     if (weft_dtype_is_float(d))
         return PyErr_Format(PyExc_TypeError, "a tensor of %s is no integer", weft_dtype_name(d));
+    if (weft_tensor_numel(((wp_tensor *)o)->t) != 1)
+        return PyErr_Format(PyExc_TypeError, "a tensor of %lld elements is no integer", (long long)weft_tensor_numel(((wp_tensor *)o)->t));
     return as_number(o, PyNumber_Long);
 }
 
@@ -220,7 +222,7 @@ static const PyMethodDef own_methods[] = {
     {"_read", read_bytes, METH_O, NULL},
     {"_read_into", read_into, METH_O, NULL},
     {"_assign", assign, METH_O, NULL},
-    {"__dlpack__", (PyCFunction)(void (*)(void))wp_dlpack, METH_VARARGS | METH_KEYWORDS, "A capsule with a copy of the elements in host memory."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))wp_dlpack, METH_VARARGS | METH_KEYWORDS, "A capsule with the elements in host memory: the tensor's own, read-only, where the consumer knows DLPack 1, else a copy."},
 };
 enum { N_OWN = sizeof own_methods / sizeof own_methods[0] };
 
@@ -248,7 +250,7 @@ PyTypeObject *wp_tensor_type(PyMethodDef *ops, int n_ops)
         {Py_nb_remainder, op_mod}, {Py_nb_power, op_pow}, {Py_nb_matrix_multiply, op_matmul}, {Py_nb_and, op_and}, {Py_nb_or, op_or},
         {Py_nb_xor, op_xor}, {Py_nb_lshift, op_lshift}, {Py_nb_rshift, op_rshift}, {Py_nb_negative, op_neg}, {Py_nb_positive, op_pos},
         {Py_nb_absolute, op_abs}, {Py_nb_invert, op_invert}, {Py_nb_bool, as_bool}, {Py_nb_float, as_float}, {Py_nb_int, as_int},
-        {Py_nb_index, as_index}, {Py_mp_length, length}, {0, NULL},
+        {Py_nb_index, as_index}, {Py_mp_length, length}, {Py_bf_getbuffer, wp_get_buffer}, {Py_bf_releasebuffer, wp_release_buffer}, {0, NULL},
     };
     PyType_Spec spec = {"weft.Tensor", sizeof(wp_tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
     return (PyTypeObject *)PyType_FromSpec(&spec);

@@ -15,7 +15,9 @@
 /* An open context. Tensors hold a reference, so a device outlives its tensors. */
 typedef struct wp_device {
     PyObject_HEAD
-    weft_ctx *ctx; /* NULL after close */
+    weft_ctx *ctx;     /* NULL after close */
+    weft_ctx *closing; /* the context of a closed device, while memory of it is lent */
+    Py_ssize_t n_lent;
     PyObject *spec;
 } wp_device;
 
@@ -67,6 +69,26 @@ PyObject *wp_call(int op, PyObject *self, PyObject *const *args, Py_ssize_t n, P
 PyObject *wp_call_named(const char *name, PyObject *const *args, Py_ssize_t n);
 /* Make one definition for each operation; `methods` those whose first parameter is a tensor. */
 int wp_ops_init(PyObject *module, PyMethodDef **methods, int *n_methods);
+
+/* Memory of a tensor that another object reads; wp_lent_back ends it. */
+typedef struct wp_lent {
+    weft_tensor *t;
+    wp_device *device;
+} wp_lent;
+int wp_lend(wp_tensor *self, wp_lent *out, const void **data, int64_t *strides); /* 1: lent; 0: the device cannot; -1: raised */
+void wp_lent_back(wp_lent *lent);
+/* Evaluate, and where the elements lie: 1; 0: not in host memory; -1: raised. Without the interpreter's lock, as wp_eval. */
+int wp_map(wp_device *device, weft_tensor *t, const void **data, int64_t *strides);
+int wp_get_buffer(PyObject *self, Py_buffer *view, int flags);
+void wp_release_buffer(PyObject *self, Py_buffer *view);
+
+/* What keeps memory that a tensor reads; drop, which frees it, has the interpreter's lock. */
+typedef struct wp_owner {
+    struct wp_owner *next;
+    void (*drop)(struct wp_owner *);
+} wp_owner;
+PyObject *wp_borrow(wp_device *device, weft_dtype dtype, int rank, const int64_t *shape, const int64_t *strides, const void *data, wp_owner *owner);
+PyObject *wp_borrow_buffer(PyObject *module, PyObject *args);
 
 PyObject *wp_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
 PyObject *wp_from_dlpack(PyObject *module, PyObject *args);

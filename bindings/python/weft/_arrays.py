@@ -62,12 +62,15 @@ def _beyond_f32(v):
         return float("inf") if v > 0 else float("-inf")
 
 
-def _from_numpy(array, device):
+def _from_numpy(array, device, share=False):
     name = array.dtype.name
     if name in ("int16", "uint16", "uint64", "longdouble", "complex64", "complex128", "object") or array.dtype.kind in "OSUVMmc" and name != "bfloat16":
         raise _weft.DtypeError(f"tensor: weft has no dtype for NumPy's {name}")
     np = _numpy()
     array = array.astype(array.dtype.newbyteorder("="), copy=False) if not array.dtype.isnative else array
+    if share and array.size:
+        dtype = _dtypes.as_dtype(name)
+        return _weft._borrow_buffer(dtype, array.view(np.uint16) if name == "bfloat16" else array, device)
     array = np.asarray(array, order="C")
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
@@ -116,23 +119,36 @@ def operand(value, device=None):
 
 
 def asarray(data, dtype=None, device=None):
-    return tensor(data, dtype, device)
+    """As tensor, but a NumPy array shares its memory where it can: see from_numpy."""
+    if isinstance(data, _weft.Tensor) or not hasattr(data, "__array__") or getattr(data, "ndim", None) is None:
+        return tensor(data, dtype, device)
+    t = _from_numpy(_numpy().asarray(data), device, share=True)
+    return t if dtype is None or t.dtype == _dtypes.as_dtype(dtype) else _weft.ops.cast(t, _dtypes.as_dtype(dtype))
 
 
-def from_numpy(array):
-    return tensor(array)
+def from_numpy(array, device=None):
+    """A tensor over the memory of a NumPy array, on the CPU and where the elements lie without gaps in some order of the axes;
+    else a copy. The array must not be written while the tensor is used."""
+    return _from_numpy(_numpy().asarray(array), device, share=True)
 
 
 def from_dlpack(x, device=None):
-    """A tensor with the elements of another library's array in host memory."""
+    """A tensor over the memory of another library's array in host memory, as from_numpy."""
     return _weft.from_dlpack(x, device)
 
 
 def to_numpy(self):
-    """The elements as a NumPy array. bfloat16 needs ml_dtypes; without it the array is float32."""
+    """The elements as a NumPy array: on the CPU the tensor's own memory, read-only (numpy.array(t) is a copy); else a copy.
+    bfloat16 needs ml_dtypes; without it the array is float32."""
     np = _numpy()
     source = self.dtype
     if source.numpy_name:
+        try:
+            view = memoryview(self)
+        except BufferError:
+            pass
+        else:
+            return np.asarray(view)
         out = np.empty(self.shape, source.numpy_name)
         self._read_into(out.reshape(-1).view(np.uint8))
         return out
@@ -161,7 +177,8 @@ def to_list(self):
 def add_methods(Tensor):
     def __array__(self, dtype=None, copy=None):
         array = to_numpy(self)
-        return array if dtype is None else array.astype(dtype, copy=False)
+        array = array if dtype is None else array.astype(dtype, copy=False)
+        return array.copy() if copy and not array.flags.writeable else array
 
     def to(self, target):
         """On another device, or of another dtype."""

@@ -14,7 +14,7 @@
 
 enum {
     MAP_BYTES = 1 << 20, /* buffers from here on are mapped from the system */
-    TAIL_BYTES = 64      /* beyond a buffer's end: vector loads of a last word stay inside the block */
+    TAIL_BYTES = WF_BORROW_TAIL /* beyond a buffer's end: vector loads of a last word stay inside the block */
 };
 
 typedef struct buffer {
@@ -22,6 +22,8 @@ typedef struct buffer {
     void *block;
     uint64_t size;
     size_t mapped; /* bytes from the system; 0: block is from wf_alloc */
+    void (*release)(void *user); /* of borrowed memory, which has no block */
+    void *user;
 } buffer;
 
 typedef struct program {
@@ -74,7 +76,34 @@ static void buffer_free(buffer *b)
         wf_cpu_unmap_pages(b->block, b->mapped);
     else
         wf_free(b->block);
+    if (b->release)
+        b->release(b->user);
     wf_free(b);
+}
+
+static weft_status add_buffer(cpu_device *c, uint32_t id, buffer *b)
+{
+    wf_lock(&c->lock);
+    weft_status st = wf_id_insert(&c->buffers, "buffer", id, b);
+    wf_unlock(&c->lock);
+    return st;
+}
+
+static weft_status buffer_borrow(wf_device *d, uint32_t id, const void *ptr, uint64_t size, void (*release)(void *), void *user)
+{
+    buffer *b = wf_calloc(1, sizeof *b);
+    if (!b)
+        return WEFT_E_OOM;
+    b->size = size;
+    memcpy(&b->ptr, &ptr, sizeof ptr); /* commands that only read are all that see it */
+    weft_status st = add_buffer(cpu(d), id, b);
+    if (st != WEFT_OK) {
+        wf_free(b);
+        return st;
+    }
+    b->release = release;
+    b->user = user;
+    return WEFT_OK;
 }
 
 static weft_status buffer_create(wf_device *d, uint32_t id, uint64_t size)
@@ -86,11 +115,8 @@ static weft_status buffer_create(wf_device *d, uint32_t id, uint64_t size)
     if (!b)
         return WEFT_E_OOM;
     weft_status st = buffer_memory(b, size);
-    if (st == WEFT_OK) {
-        wf_lock(&c->lock);
-        st = wf_id_insert(&c->buffers, "buffer", id, b);
-        wf_unlock(&c->lock);
-    }
+    if (st == WEFT_OK)
+        st = add_buffer(c, id, b);
     if (st != WEFT_OK)
         buffer_free(b);
     return st;
@@ -385,6 +411,7 @@ static const wf_device_vt cpu_vt = {
     .submit = submit,
     .wait = wait_fence,
     .map = map_buffer,
+    .buffer_borrow = buffer_borrow,
 };
 
 weft_status wf_cpu_open(int n_threads, wf_device **out)
