@@ -181,35 +181,61 @@ static void integer_products_of_many_rows_are_exact(void **state)
         }
 }
 
-static void many_rows_times_i8_rows(void **state)
+static void product_with_rows(int f, int64_t M, int64_t N, int64_t K, bool turned)
 {
-    (void)state;
-    enum { M = 21, N = 35, K = 403 };
-    static float x[M * K], w[N * K], bias[N], got[M * N], scales[N];
-    static int8_t data[N * K];
+    static float x[64 * 500], w[40 * 500], bias[40], got[64 * 40], scales[40];
+    static uint8_t data[40 * 500];
+    const int64_t bytes = (K + formats[f].per_byte - 1) / formats[f].per_byte;
     weft_scope *scope = weft_scope_begin(ctx);
-    for (int i = 0; i < M * K; i++)
+    for (int64_t i = 0; i < 2 * M * K; i++)
         x[i] = draw();
-    for (int i = 0; i < N * K; i++)
+    for (int64_t i = 0; i < N * K; i++)
         w[i] = i / K == 4 ? 0 : draw();
-    for (int i = 0; i < N; i++)
+    for (int64_t i = 0; i < N; i++)
         bias[i] = draw();
-    weft_tensor *s, *q = weft_quantize_to_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){N, K}, w), WEFT_ROWS_I8, &s);
-    weft_tensor *tb = weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){N}, bias);
-    weft_tensor *y = weft_linear_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 3, (int64_t[]){3, M / 3, K}, x), q, s, WEFT_ROWS_I8, tb);
-    read_ok(y, got, sizeof got);
-    read_ok(q, data, sizeof data);
-    read_ok(s, scales, sizeof scales);
-    for (int i = 0; i < M * N; i++) {
+    weft_tensor *s, *q = weft_quantize_to_rows(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, (int64_t[]){N, K}, w), (weft_row_format)f, &s);
+    weft_tensor *tx = weft_tensor_from(ctx, WEFT_DTYPE_F32, 3, (int64_t[]){2, M, K}, x);
+    read_ok(q, data, (size_t)(N * bytes));
+    read_ok(s, scales, (size_t)N * 4);
+    if (turned) { /* the same numbers, the last axes the other way in memory */
+        weft_tensor *lx = weft_contiguous(weft_transpose(tx, 1, 2)), *lq = weft_contiguous(weft_transpose(q, 0, 1));
+        assert_int_equal(weft_eval((weft_tensor *[]){lx, lq}, 2), WEFT_OK);
+        tx = weft_transpose(lx, 1, 2);
+        q = weft_transpose(lq, 0, 1);
+    }
+    weft_stats before, after;
+    weft_ctx_stats(ctx, &before);
+    read_ok(weft_linear_rows(tx, q, s, (weft_row_format)f, weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){N}, bias)), got, (size_t)(2 * M * N) * 4);
+    weft_ctx_stats(ctx, &after);
+    if (K % 4 == 0)
+        assert_int_equal(after.dispatches - before.dispatches, 1);
+    for (int64_t i = 0; i < 2 * M * N; i++) {
+        const int64_t n = i % N;
         double want = 0, size = 0;
-        for (int k = 0; k < K; k++) {
-            want += (double)x[i / N * K + k] * data[i % N * K + k];
-            size += fabs((double)x[i / N * K + k] * data[i % N * K + k]);
+        for (int64_t k = 0; k < K; k++) {
+            const double p = (double)x[i / N * K + k] * number_at(data + n * bytes, k, f);
+            want += p;
+            size += fabs(p);
         }
-        want = want * scales[i % N] + bias[i % N];
-        assert_true(fabs(got[i] - want) <= (K + 4) * 5.97e-8 * (size * scales[i % N] + fabs(bias[i % N])));
+        want = want * scales[n] + bias[n];
+        if (!(fabs(got[i] - want) <= (double)(K + 4) * 5.97e-8 * (size * scales[n] + fabs(bias[n]))))
+            fail_msg("%s, [2, %lld, %lld] by %lld rows%s, element %lld: %g, not %g", formats[f].name, (long long)M, (long long)K, (long long)N, turned ? ", turned" : "",
+                     (long long)i, (double)got[i], want);
     }
     weft_scope_end(scope);
+}
+
+static void linear_over_rows_of_any_format_and_size(void **state)
+{
+    (void)state;
+    for (int f = 0; f < 3; f++)
+        for (int turned = 0; turned < 2; turned++) {
+            product_with_rows(f, 21, 35, 403, turned);
+            product_with_rows(f, 7, 40, 404, turned);
+            product_with_rows(f, 1, 9, 100, turned);
+            product_with_rows(f, 5, 8, 3, turned);
+            product_with_rows(f, 2, 8, 1, turned);
+        }
 }
 
 static void a_whole_tensor_has_one_scale(void **state)
@@ -263,7 +289,7 @@ int main(void)
         cmocka_unit_test(rows_are_packed_as_the_format_says), cmocka_unit_test(linear_over_rows_is_the_product_with_what_they_hold),
         cmocka_unit_test(integer_products_are_exact),
         cmocka_unit_test(integer_products_of_many_rows_are_exact),
-        cmocka_unit_test(many_rows_times_i8_rows), cmocka_unit_test(a_whole_tensor_has_one_scale),
+        cmocka_unit_test(linear_over_rows_of_any_format_and_size), cmocka_unit_test(a_whole_tensor_has_one_scale),
         cmocka_unit_test(what_does_not_fit_is_an_error),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

@@ -261,7 +261,7 @@ weft_status wf_unfold_operands(wf_compile_state *s)
         return WEFT_OK;
     for (int32_t i = 0; i < s->g.n; i++) {
         wf_cnode *c = &s->g.nodes[i];
-        if (c->kind != WF_CK_COMPUTE || c->op != WF_OP_MATMUL || c->numel == 0 || c->dtype == WEFT_DTYPE_F64 || c->dtype == WEFT_DTYPE_I32 || s->g.nodes[c->src[1]].dtype == WEFT_DTYPE_I8 || wf_view_numel(&c->in[0].view) == 0)
+        if (c->kind != WF_CK_COMPUTE || c->op != WF_OP_MATMUL || c->numel == 0 || c->dtype == WEFT_DTYPE_F64 || c->dtype == WEFT_DTYPE_I32 || !is_row_float(s->g.nodes[c->src[1]].dtype) || wf_view_numel(&c->in[0].view) == 0)
             continue;
         for (int which = 1; which >= 0 && !c->unfold; which--)
             WF_TRY(unfold_operand(s, c, which));

@@ -7,7 +7,7 @@
 #include "base.h"
 
 /* Static words a row takes; the epilogue's follow. */
-#define WF_KERN_MAT_WORDS 20   /* word 19: dtypes of a, b, out */
+#define WF_KERN_MAT_WORDS 20   /* word 19: dtypes of a, b, out; matmul_i8 with b in u8: bits 12..15 numbers a byte (2: i4, 4: ternary) */
 #define WF_KERN_UNFOLD_WORDS 57 /* those of a matrix, and how its windowed operand lies */
 #define WF_KERN_QUANT_WORDS 20 /* word 11: dtypes of x, out; 12..15 row extents of x, outermost first; 16..19 their strides */
 #define WF_KERN_SDPA_WORDS 40  /* word 31: dtypes of q, k, v, out, mask; word 30: element of a bound kv_len; word 39: WF_SDPA_* */

@@ -210,7 +210,8 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     wf_launch *l = &out->launch[0];
     const weft_dtype a = req->in[0].dtype, b = req->in[1].dtype, o = req->epilogue ? WEFT_DTYPE_F32 : req->out_dtype;
     const bool f64 = a == WEFT_DTYPE_F64 && b == WEFT_DTYPE_F64 && req->out_dtype == WEFT_DTYPE_F64;
-    const bool bytes = b == WEFT_DTYPE_I8 && ((a == WEFT_DTYPE_I8 && req->out_dtype == WEFT_DTYPE_I32 && !req->epilogue) || (is_float(a) && is_float(o)));
+    const uint32_t per_byte = req->op == WF_OP_MATMUL ? req->attrs.packed.per_byte : 0;
+    const bool bytes = b == WEFT_DTYPE_U8 ? per_byte && is_float(a) && is_float(o) : b == WEFT_DTYPE_I8 && ((a == WEFT_DTYPE_I8 && req->out_dtype == WEFT_DTYPE_I32 && !req->epilogue) || (is_float(a) && is_float(o)));
     if (!f64 && !bytes && (!is_float(a) || !is_float(b) || !is_float(o)))
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: no CPU kernel of %s and %s giving %s", l->row, weft_dtype_name(a), weft_dtype_name(b),
                        weft_dtype_name(req->out_dtype));
@@ -222,7 +223,7 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     WF_TRY(put_all(l, 4, t.extents, 3));
     WF_TRY(put_all(l, 7, t.side[0], 6));
     WF_TRY(put_all(l, 13, t.side[1], 6));
-    l->statics[19] = dtype_word(a, 0) | dtype_word(b, 1) | dtype_word(f64 ? WEFT_DTYPE_F64 : o, 2) | (t.flat ? WF_KERN_FLAT : 0);
+    l->statics[19] = dtype_word(a, 0) | dtype_word(b, 1) | dtype_word(f64 ? WEFT_DTYPE_F64 : o, 2) | (int32_t)(per_byte << 12) | (t.flat ? WF_KERN_FLAT : 0);
     l->n_static = WF_KERN_MAT_WORDS;
     static const struct matrix_row unfolds = {"matmul_unfold", fits_packed, wf_kern_packed_scratch};
     static const struct matrix_row eights = {"matmul_i8", fits_plain, wf_kern_i8_scratch};

@@ -87,7 +87,7 @@ void wf_kern_emit(const wf_kern_dest *d, const float *acc, int64_t row_stride, i
 bool wf_kern_in_range(uint64_t size_bytes, size_t element_bytes, int64_t offset, int n, const int64_t *extents, const int64_t *strides);
 static inline size_t wf_kern_float_bytes(weft_dtype t)
 {
-    return t == WEFT_DTYPE_F32 || t == WEFT_DTYPE_I32 ? 4 : t == WEFT_DTYPE_F64 ? 8 : t == WEFT_DTYPE_I8 ? 1 : 2;
+    return t == WEFT_DTYPE_F32 || t == WEFT_DTYPE_I32 ? 4 : t == WEFT_DTYPE_F64 ? 8 : t == WEFT_DTYPE_I8 || t == WEFT_DTYPE_U8 ? 1 : 2;
 }
 static inline bool wf_kern_is_f(weft_dtype t) { return t == WEFT_DTYPE_F32 || t == WEFT_DTYPE_F16 || t == WEFT_DTYPE_BF16; }
 static inline float wf_kern_load(const void *p, weft_dtype t, int64_t i)
@@ -192,6 +192,7 @@ typedef struct wf_kern_mat {
     weft_dtype a_dtype, b_dtype, out_dtype;
     int64_t a_at, a_row, a_col, a_batch[3];
     int64_t b_at, b_row, b_col, b_batch[3]; /* b_row: stride of k, b_col: stride of n */
+    int per_byte; /* numbers of b in an element: 1, or 2 and 4 where b is u8; b_row is the stride of elements */
     wf_kern_dest dest;
     int scratch_bind;
 } wf_kern_mat;

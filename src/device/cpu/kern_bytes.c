@@ -2,13 +2,14 @@
  *
  * i8 times i8 gives i32, exactly (sums wrap beyond 2^31): bytes are widened to pairs of i16 while they are packed, and the
  * panels and tiles of the packed product are walked with a word of two numbers in the place of a float. f32, f16 or bf16
- * times i8: the bytes become f32 while they are packed.
+ * times i8, or times rows of two or four numbers a byte: they become f32 while they are packed.
  */
 #include "kern.h"
 
 typedef struct bytes_job {
     wf_kern_mat t; /* k: what the packed product counts, pairs or numbers */
     int64_t k;     /* numbers */
+    float numbers[256][4]; /* that a byte holds */
 } bytes_job;
 
 static inline uint32_t pair_of(int8_t low, int8_t high) { return (uint16_t)low | (uint32_t)high << 16; }
@@ -68,24 +69,45 @@ static void pack_b_pairs(const void *user, const wf_kern_isa *isa, int64_t batch
 static void pack_b_floats(const void *user, const wf_kern_isa *isa, int64_t batch, int64_t first, int64_t count, int width, int64_t k0,
                           int64_t kc, float *dst)
 {
-    const wf_kern_mat *t = &((const bytes_job *)user)->t;
-    enum { BLOCK = 64 };
+    const bytes_job *j = user;
+    const wf_kern_mat *t = &j->t;
+    enum { BLOCK = 64 }; /* blocks of K begin at whole bytes: a multiple of 32 */
     float rows[WF_KERN_MAX_NR * BLOCK];
     int64_t a_at, b_at;
     wf_kern_mat_at(t, batch, &a_at, &b_at);
-    const int8_t *p = (const int8_t *)t->b + b_at + first * t->b_col + k0 * t->b_row;
+    const int8_t *p = (const int8_t *)t->b + b_at + first * t->b_col + k0 / t->per_byte * t->b_row;
     for (int64_t i = 0; i < count; i += width, dst += width * kc) {
         const int64_t some = WF_MIN(width, count - i);
         for (int64_t k = 0; k < kc; k += BLOCK) {
             const int64_t n = WF_MIN(BLOCK, kc - k);
             for (int64_t c = 0; c < some; c++) {
-                const int8_t *from = p + (i + c) * t->b_col + k * t->b_row;
-                for (int64_t x = 0; x < n; x++)
-                    rows[c * BLOCK + x] = from[x * t->b_row];
+                const int8_t *from = p + (i + c) * t->b_col + k / t->per_byte * t->b_row;
+                float *to = rows + c * BLOCK;
+                if (t->per_byte == 4)
+                    for (int64_t x = 0; x < n; x += 4, from += t->b_row)
+                        memcpy(to + x, j->numbers[(uint8_t)*from], 16);
+                else if (t->per_byte == 2)
+                    for (int64_t x = 0; x < n; x += 2, from += t->b_row)
+                        memcpy(to + x, j->numbers[(uint8_t)*from], 8);
+                else if (t->b_row == 1 && n == BLOCK) /* known when compiled: vectors */
+                    for (int x = 0; x < BLOCK; x++)
+                        to[x] = from[x];
+                else
+                    for (int64_t x = 0; x < n; x++)
+                        to[x] = from[x * t->b_row];
             }
             isa->weave(rows, BLOCK, some, width, n, dst + k * width);
         }
     }
+}
+
+/* i4: a number + 8 in four bits; ternary: + 1 in two; the first in the lowest. */
+static void set_numbers(bytes_job *j)
+{
+    const int bits = 8 / j->t.per_byte, zero = j->t.per_byte == 2 ? 8 : 1;
+    for (int v = 0; v < 256; v++)
+        for (int i = 0; i < j->t.per_byte; i++)
+            j->numbers[v][i] = (float)((v >> (bits * i) & ((1 << bits) - 1)) - zero);
 }
 
 size_t wf_kern_i8_scratch(const int32_t *words, int n_threads)
@@ -101,6 +123,8 @@ weft_status wf_kern_matmul_i8(const wf_cpu_run *run, const wf_cpu_kernel *epilog
     bytes_job j;
     WF_TRY(wf_kern_mat_read("matmul_i8", run, epilogue, &j.t));
     j.k = j.t.k;
+    if (j.t.per_byte > 1)
+        set_numbers(&j);
     if (j.t.a_dtype != WEFT_DTYPE_I8)
         return wf_kern_packed_run(&j.t, wf_kern_mat_pack_a, &j.t, pack_b_floats, &j);
     wf_kern_isa pairs = *j.t.dest.isa;

@@ -30,7 +30,7 @@ static weft_status check_range(const char *row, const wf_cpu_run *run, const wf_
         return WEFT_OK;
     const int64_t a_ext[5] = {t->extents[0], t->extents[1], t->extents[2], t->m, t->k};
     const int64_t a_str[5] = {t->a_batch[0], t->a_batch[1], t->a_batch[2], t->a_row, t->a_col};
-    const int64_t b_ext[5] = {t->extents[0], t->extents[1], t->extents[2], t->k, t->n};
+    const int64_t b_ext[5] = {t->extents[0], t->extents[1], t->extents[2], t->k / t->per_byte, t->n};
     const int64_t b_str[5] = {t->b_batch[0], t->b_batch[1], t->b_batch[2], t->b_row, t->b_col};
     if (t->k > 0 && (!wf_kern_in_range(run->size[0], wf_kern_float_bytes(t->a_dtype), t->a_at, 5, a_ext, a_str) ||
                      !wf_kern_in_range(run->size[1], wf_kern_float_bytes(t->b_dtype), t->b_at, 5, b_ext, b_str)))
@@ -55,8 +55,13 @@ weft_status wf_kern_mat_words(const char *row, const int32_t *w, wf_kern_mat *ou
     t.a_dtype = wf_kern_dtype(w[19], 0);
     t.b_dtype = wf_kern_dtype(w[19], 1);
     t.out_dtype = wf_kern_dtype(w[19], 2);
+    t.per_byte = 1;
     if (strcmp(row, "matmul_i8") == 0) {
-        if (t.b_dtype != WEFT_DTYPE_I8 || (t.a_dtype == WEFT_DTYPE_I8 ? t.out_dtype != WEFT_DTYPE_I32 : !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.out_dtype)))
+        if (t.b_dtype == WEFT_DTYPE_U8) {
+            t.per_byte = (int)wf_kern_dtype(w[19], 3);
+            if ((t.per_byte != 2 && t.per_byte != 4) || !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.out_dtype) || t.k % t.per_byte)
+                return wf_kern_bad(row, "packed numbers");
+        } else if (t.b_dtype != WEFT_DTYPE_I8 || (t.a_dtype == WEFT_DTYPE_I8 ? t.out_dtype != WEFT_DTYPE_I32 : !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.out_dtype)))
             return wf_kern_bad(row, "dtypes");
     } else if (t.a_dtype == WEFT_DTYPE_F64 ? t.b_dtype != WEFT_DTYPE_F64 || t.out_dtype != WEFT_DTYPE_F64
                                     : !wf_kern_is_f(t.a_dtype) || !wf_kern_is_f(t.b_dtype) || !wf_kern_is_f(t.out_dtype))
