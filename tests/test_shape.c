@@ -387,6 +387,38 @@ static void names_take_pytorch_arguments(void **state)
     weft_scope_end(scope);
 }
 
+/* Squares in registers, what is left at their edges, and copies large enough to go past the caches. */
+static void turned_copies_hold_every_element(void **state)
+{
+    (void)state;
+    const int64_t shapes[][2] = {{1, 9}, {8, 8}, {9, 17}, {63, 65}, {130, 71}, {257, 300}, {1000, 33}, {2053, 2111}};
+    const weft_dtype dtypes[] = {WEFT_DTYPE_F32, WEFT_DTYPE_I32, WEFT_DTYPE_F16, WEFT_DTYPE_I8, WEFT_DTYPE_F64, WEFT_DTYPE_I64};
+    const char *device = getenv("WEFT_TEST_DEVICE");
+    const int n_dtypes = device && strcmp(device, "cpu") != 0 ? 4 : 6; /* a GPU need not have those of 8 bytes */
+    for (int i = 0; i < 8 * n_dtypes; i++) {
+        const int64_t *shape = shapes[i % 8], rows = shape[0], cols = shape[1];
+        float *v = malloc((size_t)(rows * cols) * sizeof *v);
+        assert_non_null(v);
+        for (int64_t k = 0; k < rows * cols; k++)
+            v[k] = (float)((k * 7 + k / 101) % 127);
+        weft_scope *scope = weft_scope_begin(ctx);
+        weft_tensor *x = weft_cast(weft_tensor_from(ctx, WEFT_DTYPE_F32, 2, shape, v), dtypes[i / 8]);
+        assert_int_equal(weft_eval(&x, 1), WEFT_OK);
+        weft_tensor *turned = weft_contiguous(weft_transpose(x, 0, 1));
+        float *got = malloc((size_t)(rows * cols) * sizeof *got);
+        assert_non_null(got);
+        if (weft_read_as(turned, WEFT_DTYPE_F32, got, (size_t)(rows * cols) * sizeof *got) != WEFT_OK)
+            fail_msg("%s", weft_error_message());
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < cols; c++)
+                if (got[c * rows + r] != v[r * cols + c])
+                    fail_msg("dtype %d, %lld x %lld: row %lld, column %lld", (int)dtypes[i / 8], (long long)rows, (long long)cols, (long long)r, (long long)c);
+        weft_scope_end(scope);
+        free(got);
+        free(v);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +426,7 @@ int main(void)
         cmocka_unit_test(rolling_and_padding), cmocka_unit_test(diagonals_and_pixels), cmocka_unit_test(lists_of_parts),
         cmocka_unit_test(views_compute_nothing), cmocka_unit_test(every_dtype_moves), cmocka_unit_test(bad_arguments_say_what_is_wrong),
         cmocka_unit_test(names_take_pytorch_arguments), cmocka_unit_test(a_call_leaves_one_handle),
+        cmocka_unit_test(turned_copies_hold_every_element),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);
 }

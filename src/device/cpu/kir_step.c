@@ -137,18 +137,14 @@ static void check(kx_ctx *c, const kx_step *s)
     const wf_kinstr *in = &x->k->instr[s->i];
     int32_t extent = x->statics[in->slot];
     const int32_t *a = c->at[in->a];
-    int32_t *d = place(c, s->i, s->cls);
-    uint32_t wrap = in->imm ? 0 : (uint32_t)extent;
-    int64_t bad = -1;
-    for (int64_t e = 0; e < c->n[s->cls]; e++) {
-        int32_t v = a[e] < 0 ? (int32_t)((uint32_t)a[e] + wrap) : a[e];
-        bool out = v < 0 || v >= extent;
-        bad = out ? e : bad;
-        d[e] = out ? 0 : v;
-    }
-    if (bad < 0 || atomic_exchange(&x->run->error[WF_ERROR_SET], 1))
+    int32_t wrap = in->imm ? 0 : extent;
+    bool bad = x->kernel->ops->check_index(place(c, s->i, s->cls), a, wrap, extent, c->n[s->cls]);
+    if (!bad || atomic_exchange(&x->run->error[WF_ERROR_SET], 1))
         return;
-    atomic_store(&x->run->error[WF_ERROR_INDEX], (uint32_t)a[bad]);
+    int64_t at = 0; /* the first one outside */
+    while (a[at] >= 0 ? a[at] < extent : (int64_t)a[at] + wrap >= 0)
+        at++;
+    atomic_store(&x->run->error[WF_ERROR_INDEX], (uint32_t)a[at]);
     atomic_store(&x->run->error[WF_ERROR_EXTENT], (uint32_t)extent);
 }
 

@@ -8,7 +8,8 @@
 
 enum {
     SHORT_AXIS = 256,     /* below this many columns a second axis joins the tile */
-    TRANSPOSE_TILE = 16,  /* columns of a transposing tile: whole cache lines both ways */
+    TRANSPOSE_TILE = 64,  /* columns of a transposing tile: few pages for what is moved, both ways, */
+    TRANSPOSE_BLOCK = 4096, /* and its elements: beside the lines read, a part of the first-level cache */
     FEW_INNER = 8         /* rows this short are folded across, many rows at a time */
 };
 
@@ -136,7 +137,7 @@ static void choose_elementwise(kx_run *x)
     int p = n > 1 ? transposed_axis(x, q, 0, n) : -1;
     if (p >= 0 && x->extent[q] >= 8) {
         int64_t cols = even_part(x->extent[q], TRANSPOSE_TILE);
-        wf_kx_set_tile(x, p, q, even_part(x->extent[p], KX_BLOCK / cols), cols);
+        wf_kx_set_tile(x, p, q, even_part(x->extent[p], TRANSPOSE_BLOCK / cols), cols);
     } else if (x->extent[q] < SHORT_AXIS) {
         join_rows(x, longest_axis(x, 0, n, q), KX_BLOCK);
     } else {

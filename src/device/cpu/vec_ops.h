@@ -46,6 +46,8 @@ typedef struct wf_vec_ops {
     void (*fill4)(void *d, uint32_t v, int64_t n);
     void (*fill8)(void *d, uint64_t v, int64_t n);
     void (*iota)(int32_t *d, int32_t first, int32_t step, int64_t n);
+    /* d[i] = a[i], + wrap where negative; 0 where that is not in 0 .. extent-1. Was there such a one? */
+    bool (*check_index)(int32_t *d, const int32_t *a, int32_t wrap, int32_t extent, int64_t n);
     /* by log2 of the element size: d[i] = a[i * stride]; d[i] = a[clamp(index[i], 0, limit - 1)] */
     void (*strided[4])(void *d, const void *a, int64_t stride, int64_t n);
     void (*gather[4])(void *d, const void *a, const int32_t *index, int64_t n, int64_t limit);
