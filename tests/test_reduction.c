@@ -229,6 +229,29 @@ static void medians_and_quantiles(void **state)
     refuses(WEFT_E_SHAPE, "quantile: q has rank 2", weft_quantile(x, x, NULL, false));
 }
 
+/* As PyTorch: axis 0 or -1 of a number is there; 1 and two axes are not. */
+static void a_number_has_an_axis_where_one_is_named(void **state)
+{
+    (void)state;
+    weft_tensor *x = weft_scalar_f32(ctx, 2);
+    for (int axis = -1; axis <= 0; axis++) {
+        EXPECT(weft_logsumexp(x, &axis, 1, true), 1e-6, 2);
+        EXPECT(weft_var(x, &axis, 1, 0, false), 0, 0);
+        EXPECT(weft_std(x, &axis, 1, 1, false), 0, NAN);
+        EXPECT(weft_nansum(x, &axis, 1, false), 0, 2);
+        EXPECT(weft_any(x, &axis, 1, false), 0, 1);
+        EXPECT(weft_all(x, &axis, 1, true), 0, 1);
+        EXPECT(weft_count_nonzero(x, &axis, 1, false), 0, 1);
+        EXPECT(weft_softmax(x, axis), 0, 1);
+        EXPECT(weft_log_softmax(x, axis), 0, 0);
+        assert_int_equal(weft_tensor_rank(weft_softmax(x, axis)), 0);
+    }
+    const int two[2] = {0, -1}, one = 1;
+    refuses(WEFT_E_SHAPE, "outside rank 0", weft_var(x, two, 2, 0, false));
+    refuses(WEFT_E_SHAPE, "outside rank 0", weft_any(x, &one, 1, false));
+    refuses(WEFT_E_SHAPE, "outside rank 0", weft_softmax(x, 1));
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_case, end_case)
@@ -236,6 +259,7 @@ int main(void)
         CASE(running_folds_equal_loops_on_every_view), CASE(running_folds_take_every_dtype),
         CASE(running_sums_of_dense_lines_are_those_of_f64), CASE(running_folds_know_their_edges),
         CASE(statistics_equal_f64), CASE(statistics_know_their_edges), CASE(medians_and_quantiles),
+        CASE(a_number_has_an_axis_where_one_is_named),
     };
     return cmocka_run_group_tests(tests, open_case, close_case);
 }

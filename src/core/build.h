@@ -86,6 +86,9 @@ weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtyp
 weft_tensor *wf_build_unary(wf_op op, weft_tensor *x);
 weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b);
 
+/* build_reduce.c: the axes named, as bits; all when none is. A number has an axis where one is named, as PyTorch. */
+weft_status wf_reduce_axes(const char *who, const weft_tensor *x, const int *axes, int n_axes, uint32_t *mask);
+
 /* rope.c, and its composite in f64 */
 enum { WF_PAIR_HALF, WF_PAIR_INTERLEAVED, WF_PAIR_ACROSS_HEAD };
 typedef struct wf_rope_spec {

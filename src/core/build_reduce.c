@@ -1,11 +1,12 @@
 /* build_reduce.c - builders of reductions over axes, and of row ops (softmax, norms) along one axis. */
 #include "build.h"
+#include "composite.h"
 
 #include <math.h>
 
 /* ---- reductions ---- */
 
-static weft_status reduce_axes(const char *who, const weft_tensor *x, const int *axes, int n_axes, uint32_t *mask)
+weft_status wf_reduce_axes(const char *who, const weft_tensor *x, const int *axes, int n_axes, uint32_t *mask)
 {
     int rank = x->view.rank;
     if (n_axes < 0 || (n_axes > 0 && !axes))
@@ -15,7 +16,7 @@ static weft_status reduce_axes(const char *who, const weft_tensor *x, const int 
         return WEFT_OK;
     }
     *mask = 0;
-    if (rank == 0 && n_axes == 1 && (axes[0] == 0 || axes[0] == -1)) /* as PyTorch: a number has an axis where one is named */
+    if (rank == 0 && n_axes == 1 && (axes[0] == 0 || axes[0] == -1))
         return WEFT_OK;
     for (int i = 0; i < n_axes; i++) {
         int axis = 0;
@@ -75,7 +76,7 @@ static weft_tensor *reduce(wf_op op, weft_tensor *x, const int *axes, int n_axes
     weft_dtype compute, result;
     weft_status st = wf_require_plain(who, x);
     if (st == WEFT_OK)
-        st = reduce_axes(who, x, axes, n_axes, &mask);
+        st = wf_reduce_axes(who, x, axes, n_axes, &mask);
     if (st != WEFT_OK)
         return wf_tensor_error_last(ctx, st);
     reduce_dtypes(op, (weft_dtype)x->node->dtype, &compute, &result);
@@ -203,14 +204,26 @@ static weft_tensor *row_op(wf_op op, weft_tensor *x, weft_tensor *weight, weft_t
     return wf_leave(ctx, wf_tensor_new(ctx, n, NULL));
 }
 
+/* A number has an axis where one is named, as in a reduction. */
+static weft_tensor *row_or_number(wf_op op, weft_tensor *x, int axis)
+{
+    wf_composite c;
+    if (!x || x->status != WEFT_OK || x->view.rank > 0 || (axis != 0 && axis != -1))
+        return row_op(op, x, NULL, NULL, 0, axis);
+    if (!wf_composite_begin(&c, wf_op_table[op].name, 1, 1, &x))
+        return c.failed;
+    weft_tensor *line = weft_reshape(x, 1, (int64_t[]){1});
+    return wf_composite_end(&c, weft_reshape(row_op(op, line, NULL, NULL, 0, 0), 0, NULL));
+}
+
 weft_tensor *weft_softmax(weft_tensor *x, int axis)
 {
-    return row_op(WF_OP_SOFTMAX, x, NULL, NULL, 0, axis);
+    return row_or_number(WF_OP_SOFTMAX, x, axis);
 }
 
 weft_tensor *weft_log_softmax(weft_tensor *x, int axis)
 {
-    return row_op(WF_OP_LOG_SOFTMAX, x, NULL, NULL, 0, axis);
+    return row_or_number(WF_OP_LOG_SOFTMAX, x, axis);
 }
 
 weft_tensor *weft_rms_norm(weft_tensor *x, weft_tensor *weight, float eps, int axis)

@@ -9,19 +9,11 @@
 weft_status wf_axes_read(const char *who, const weft_tensor *x, const int *axes, int n_axes, wf_axes *out)
 {
     const int rank = x->view.rank;
-    uint32_t mask = 0;
-    if (n_axes < 0 || (n_axes > 0 && !axes))
-        return wf_fail(WEFT_E_VALUE, "%s: %d axes%s", who, n_axes, n_axes > 0 ? " at NULL" : "");
-    for (int i = 0; i < n_axes; i++) {
-        int axis = 0;
-        WF_TRY(wf_axis(who, rank, axes[i], &axis));
-        if (mask & 1u << axis)
-            return wf_fail(WEFT_E_SHAPE, "%s: axis %d is named twice", who, axis);
-        mask |= 1u << axis;
-    }
+    uint32_t mask;
+    WF_TRY(wf_reduce_axes(who, x, axes, n_axes, &mask));
     *out = (wf_axes){.count = 1};
     for (int d = 0; d < rank; d++)
-        if (n_axes == 0 || mask & 1u << d) {
+        if (mask & 1u << d) {
             out->axis[out->n++] = d;
             out->count *= x->view.shape[d]; /* at most the elements of x, or 0 */
         }
