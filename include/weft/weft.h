@@ -5,6 +5,7 @@
 #include "weft/apply.h"
 #include "weft/device.h"
 #include "weft/dtype.h"
+#include "weft/explain.h"
 #include "weft/ops.h"
 #include "weft/ops_pointwise.h"
 #include "weft/ops_creation.h"

@@ -9,6 +9,7 @@ void *cli_webgpu_get_proc;
 const cli_command cli_commands[] = {
     {"run", "MODEL [options]", "continue a prompt with a language model", cmd_run, false},
     {"score", "MODEL -p TEXT [options]", "how likely a text is: negative log-likelihood of each token", cmd_score, false},
+    {"explain", "MODEL [options]", "the kernels that a step of a model runs, and why these", cmd_explain, false},
     {"tokenize", "FILE -p TEXT [options]", "text to token ids", cmd_tokenize, false},
     {"info", "FILE [options]", "what a GGUF or safetensors file holds", cmd_info, false},
     {"devices", "[options]", "every device that can be opened here", cmd_devices, false},

@@ -1,5 +1,5 @@
 /* compile.c - from an evaluation's nodes to a plan. */
-#include "compile.h"
+#include "explain_notes.h"
 
 void wf_plan_free(wf_plan *plan)
 {
@@ -34,6 +34,8 @@ weft_status wf_compile(const wf_compile_env *env, wf_node *const *order, int32_t
     for (size_t i = 0; i < WF_COUNT(bounds); i++) {
         wf_compile_state s = {.env = env, .order = order, .n_order = n, .stealable = stealable, .targets = targets,
                               .n_targets = n_targets, .max_group_nodes = bounds[i]};
+        if (env->explain)
+            wf_explain_reset(env->explain);
         st = attempt(&s);
         if (st == WEFT_OK)
             *out = s.plan;

@@ -121,6 +121,7 @@ typedef struct wf_plan {
 } wf_plan;
 
 #define WF_WHY_BYTES 160
+typedef struct wf_explain wf_explain; /* explain_notes.h */
 
 typedef struct wf_compile_env {
     wf_device *dev;
@@ -131,6 +132,7 @@ typedef struct wf_compile_env {
     bool fallback_is_error;     /* WEFT_FALLBACK=error */
     bool no_fuse;               /* WEFT_FUSE=0 */
     bool record;                /* the plan's results are wanted */
+    struct wf_explain *explain; /* receives what the kernels are; NULL: not asked */
     char *why;                  /* WF_WHY_BYTES, receives why the first kernel went to the host; NULL: not asked */
 } wf_compile_env;
 

@@ -4,7 +4,7 @@
  * for becomes a host part: its operands are copied to the CPU, computed, and copied back, inside the
  * same plan.
  */
-#include "lower.h"
+#include "explain_notes.h"
 
 /* ---- one group ---- */
 
@@ -282,11 +282,16 @@ weft_status wf_lower(wf_compile_state *s)
         WF_TRY_GOTO(st, checks_inside(l, i), done);
         if (n->group != i)
             continue;
+        uint32_t first_cmd = (uint32_t)l->n_cmds;
         WF_TRY_GOTO(st, emit_group(l, i), done);
+        if (s->env->explain)
+            WF_TRY_GOTO(st, wf_explain_group(s->env->explain, l, i, first_cmd), done);
         if (s->env->record)
             WF_TRY_GOTO(st, record_result(l, i), done);
     }
     st = finish(l);
+    if (st == WEFT_OK && s->env->explain)
+        wf_explain_totals(s->env->explain, l->plan);
 done:
     wf_free(l->items);
     wf_free(l->cmds);

@@ -1,7 +1,5 @@
 /* lower_generated.c - dispatching generated kernels. */
-#include <stdio.h>
-
-#include "lower.h"
+#include "explain_notes.h"
 #include "quant.h"
 #include "wgsl.h"
 
@@ -14,7 +12,8 @@ static weft_status kir_program(wf_lowering *l, wf_kir *k, const char *label, uin
     bool wgsl = !l->host && l->caps->runs_wgsl;
     wf_str_add(&identity, wgsl ? "G" : "K");
     WF_TRY_GOTO(st, wf_kir_write(k, &identity), done);
-    if (wf_programs_find(l->programs, identity.ptr, identity.len, id))
+    bool known = wf_programs_find(l->programs, identity.ptr, identity.len, id);
+    if (known && !l->s->env->explain)
         goto done;
     wf_program_desc desc = {.kind = wgsl ? WF_PROGRAM_WGSL : WF_PROGRAM_KIR, .label = label, .kir = k};
     desc.n_bind = (uint32_t)wf_kir_total_bind(k);
@@ -24,8 +23,11 @@ static weft_status kir_program(wf_lowering *l, wf_kir *k, const char *label, uin
     if (wgsl) {
         WF_TRY_GOTO(st, wf_wgsl_emit(l->caps, k, &text), done);
         desc.wgsl = text.ptr;
+        if (l->s->env->explain)
+            wf_explain_wgsl(l->s->env->explain, text.ptr);
     }
-    st = wf_programs_get(l->programs, &desc, identity.ptr, identity.len, id);
+    if (!known)
+        st = wf_programs_get(l->programs, &desc, identity.ptr, identity.len, id);
 done:
     wf_str_free(&identity);
     wf_str_free(&text);
@@ -54,6 +56,8 @@ weft_status wf_lower_use_host(wf_lowering *l, const char *what, const char *why)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s has no row on this device (%s) and WEFT_FALLBACK=error", what, why);
     if (l->s->env->why && !l->s->env->why[0])
         snprintf(l->s->env->why, WF_WHY_BYTES, "%s: %s", what, why);
+    if (l->s->env->explain)
+        snprintf(l->s->env->explain->host_why, sizeof l->s->env->explain->host_why, "%s: %s", what, why);
     WF_TRY(l->s->env->host(l->s->env->user, &l->dev, &l->programs));
     l->host = true;
     return WEFT_OK;

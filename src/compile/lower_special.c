@@ -1,5 +1,5 @@
 /* lower_special.c - hand-written kernels: operands described to the kernel table, launches to commands. */
-#include "lower.h"
+#include "explain_notes.h"
 
 static weft_status make_operands(wf_lowering *l, int32_t anchor, wf_kernel_req *req)
 {
@@ -83,6 +83,8 @@ static weft_status launch_program(wf_lowering *l, const wf_launch *la, const wf_
         wf_str_add(&identity, "W");
         wf_str_addn(&identity, (const char *)la->access, sizeof la->access);
         wf_str_addn(&identity, la->wgsl.ptr, la->wgsl.len);
+        if (l->s->env->explain)
+            wf_explain_wgsl(l->s->env->explain, la->wgsl.ptr);
     }
     st = identity.oom ? wf_fail_oom(identity.len) : wf_programs_get(l->programs, &desc, identity.ptr, identity.len, id);
 done:

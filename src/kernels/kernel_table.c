@@ -84,12 +84,18 @@ static void count_bytes(const wf_kernel_req *req, wf_kernel_choice *out)
         out->bytes += view_bytes(&req->in[i]);
 }
 
+static void note(char *reasons, size_t size, size_t *used, const char *row, const char *why)
+{
+    if (*used < size)
+        *used += (size_t)snprintf(reasons + *used, size - *used, "%s%s: %s", *used ? "; " : "", row, why);
+}
+
 /* Walk the rows in order: the forced one, else the first that is admissible and wanted. A row whose text
  * cannot be made (too many bindings with this epilogue) is passed over like an inadmissible one. */
 static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const op_names *op, const void *problem,
                           wf_kernel_choice *out)
 {
-    char forced[64], reasons[600] = "";
+    char forced[64], reasons[sizeof out->passed] = "";
     size_t used = 0;
     bool known = false;
     wf_kernel_forced(op->spoken, forced, sizeof forced);
@@ -100,12 +106,15 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
         wf_kernel_ask ask = {.caps = caps, .req = req, .row = row, .problem = problem};
         known = true;
         if (has_features(&ask) && op->family->admissible(&ask)) {
-            if (!forced[0] && !op->family->wanted(&ask))
+            if (!forced[0] && !op->family->wanted(&ask)) {
+                note(reasons, sizeof reasons, &used, row->name, "not worth it for this shape");
                 continue;
+            }
             choice_clear(out);
             weft_status st = op->family->build(&ask, out);
             if (st == WEFT_OK) {
                 count_bytes(req, out);
+                memcpy(out->passed, reasons, sizeof out->passed);
                 return WEFT_OK;
             }
             choice_clear(out);
@@ -113,8 +122,7 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
                 return st;
             wf_kernel_refuse(&ask, "%s", weft_error_message());
         }
-        if (used < sizeof reasons)
-            used += (size_t)snprintf(reasons + used, sizeof reasons - used, "%s%s: %s", used ? "; " : "", row->name, ask.why);
+        note(reasons, sizeof reasons, &used, row->name, ask.why);
     }
     if (!known)
         return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL: %s has no row \"%s\"", op->spoken, forced);

@@ -75,6 +75,7 @@ typedef struct wf_kernel_choice {
     wf_launch launch[WF_MAX_LAUNCHES];
     uint64_t scratch_bytes;
     int64_t flops, bytes;    /* the least the work needs */
+    char passed[600];        /* rows before the one that was taken, and why each was passed over */
 } wf_kernel_choice;
 
 /* Choose among admissible rows for a device. Static words of a launch start at word 0; epilogue static

@@ -133,6 +133,7 @@ void weft_ctx_close(weft_ctx *ctx)
     wf_trace_write(&ctx->trace);
     wf_check_close(ctx->check);
     ctx->check = NULL;
+    wf_explain_drop(ctx);
     for (int b = 0; b < WF_PLAN_BUCKETS; b++)
         while (ctx->plans[b]) {
             wf_plan *next = ctx->plans[b]->next;

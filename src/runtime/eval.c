@@ -247,10 +247,10 @@ static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out
     return n_targets ? build_key(ctx, n_targets) : WEFT_OK;
 }
 
-static weft_status compile_trial(weft_ctx *ctx, int n_targets, char *why)
+static weft_status compile_trial(weft_ctx *ctx, int n_targets, char *why, wf_explain *x)
 {
     wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
-                          .user = ctx, .no_fuse = ctx->no_fuse, .why = why};
+                          .user = ctx, .no_fuse = ctx->no_fuse, .why = why, .explain = x};
     wf_plan *p = NULL;
     WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
     wf_plan_free(p);
@@ -261,7 +261,14 @@ weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why
 {
     int n_targets;
     WF_TRY(prepare(ctx, nodes, n, &n_targets));
-    return n_targets ? compile_trial(ctx, n_targets, why) : WEFT_OK;
+    return n_targets ? compile_trial(ctx, n_targets, why, NULL) : WEFT_OK;
+}
+
+weft_status wf_eval_explain(weft_ctx *ctx, wf_node *const *nodes, int n, wf_explain *x)
+{
+    int n_targets;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
+    return n_targets ? compile_trial(ctx, n_targets, NULL, x) : WEFT_OK;
 }
 
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
@@ -272,9 +279,11 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
     if (n_targets == 0)
         return WEFT_OK;
     if (ctx->trial)
-        return compile_trial(ctx, n_targets, ctx->trial);
+        return compile_trial(ctx, n_targets, ctx->trial, NULL);
     if (atomic_exchange(&ctx->core.cancel, false))
         return wf_fail(WEFT_E_CANCELLED, "cancelled");
+    if (ctx->explain)
+        WF_TRY(compile_trial(ctx, n_targets, NULL, ctx->explain));
     wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);
     wf_plan *plan = find_plan(ctx, h);
     if (plan)

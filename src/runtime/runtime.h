@@ -70,6 +70,7 @@ struct weft_ctx {
     int n_threads;
     wf_trace trace;
     wf_check *check;  /* WEFT_CHECK; else NULL */
+    wf_explain *explain; /* between weft_explain_begin and its end; else NULL */
     /* scratch of the evaluation that runs */
     wf_node **order;
     size_t n_order, cap_order;
@@ -88,6 +89,9 @@ struct weft_ctx {
 /* eval.c: compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
 /* Compiles for what nodes need and runs nothing; `why` (WF_WHY_BYTES, "" at first) receives what would go to the host. */
 weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why);
+/* Compiles the same way and notes what the kernels are. */
+weft_status wf_eval_explain(weft_ctx *ctx, wf_node *const *nodes, int n, wf_explain *x);
+void wf_explain_drop(weft_ctx *ctx);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
 /* read.c: a read to dst that failed writes nothing any more */
 void wf_ctx_forget(weft_ctx *ctx, void *dst);
