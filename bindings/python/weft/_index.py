@@ -30,10 +30,15 @@ def _axes_of(k):
     return 1
 
 
-def _expand(t, key):
-    """The key with its arrays as tensors and Ellipsis and what is left out as full slices."""
+def _parts(t, key):
+    """The key with its arrays as tensors and its bools as Python's."""
     key = list(key) if isinstance(key, tuple) else [key]
-    key = [_as_index(k, t.device) if _is_array(k) else k for k in key]
+    key = [bool(k) if type(k).__name__ in ("bool_", "bool") and not isinstance(k, _weft.Tensor) else k for k in key]
+    return [_as_index(k, t.device) if _is_array(k) else k for k in key]
+
+
+def _expand(t, key):
+    """The parts of a key with Ellipsis and what is left out as full slices."""
     taken = sum(_axes_of(k) for k in key)
     if taken > t.ndim:
         raise _weft.IndexError(f"index: {taken} axes of a tensor of rank {t.ndim}")
@@ -48,8 +53,9 @@ def _view(t, key):
     """The part of the key that is a view; index tensors that are left, one an axis (None: the axis as it is)."""
     axis, left = 0, []
     for k in key:
-        if k is None or k is True:
+        if k is None or isinstance(k, bool):
             t = ops.reshape(t, t.shape[:axis] + (1,) + t.shape[axis:])
+            t = ops.slice(t, axis, 0, 0, 1) if k is False else t
             left.append(None)
         elif isinstance(k, slice):
             if k != slice(None):
@@ -86,14 +92,33 @@ def _advanced(t, left):
     return ops.index(t, left)
 
 
+def _are_apart(key):
+    """Whether something lies between the indices of a key, integers among them: then NumPy puts their axes first."""
+    at = [i for i, k in enumerate(key) if not (k is None or k is Ellipsis or isinstance(k, (slice, bool)))]
+    return bool(at) and at[-1] - at[0] >= len(at)
+
+
+def _pick(t, key):
+    parts = _parts(t, key)
+    t, left = _view(t, _expand(t, parts))
+    arrays = [k for k in left if k is not None]
+    result = _advanced(t, left)
+    if not arrays or not _are_apart(parts):
+        return result
+    first = next(i for i, k in enumerate(left) if k is not None)
+    first = first if all(k is not None for k in left[first:]) else 0
+    count = max(1 if k.dtype.short == "bool" else k.ndim for k in arrays)
+    moved = tuple(range(first, first + count))
+    return ops.permute(result, moved + tuple(k for k in range(result.ndim) if k not in moved)) if first else result
+
+
 def get(self, key):
-    return _advanced(*_view(self, _expand(self, key)))
+    return _pick(self, key)
 
 
 def _places(t, key):
     """The number of each element that the key names, in the shape of what it gives."""
-    numbers = ops.reshape(ops.arange(t.numel(), device=t.device), t.shape)
-    return _advanced(*_view(numbers, _expand(t, key)))
+    return _pick(ops.reshape(ops.arange(t.numel(), device=t.device), t.shape), key)
 
 
 def set_(self, key, value):
