@@ -5,6 +5,7 @@
 """
 import keyword
 import pathlib
+import re
 import sys
 
 import weft
@@ -12,6 +13,7 @@ import weft
 TARGET = pathlib.Path(__file__).resolve().parent.parent / "weft" / "__init__.pyi"
 TYPES = {"Tensor": "Operand", "Tensors": "Sequence[Operand] | Tensor", "int": "int", "float": "float", "bool": "bool", "ints": "Ints", "str": "str",
          "dtype": "DtypeLike", "ints|str": "Ints | str", "floats": "float | Sequence[float]"}
+ROWS = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "src" / "core"
 HEAD = '''# Made by tools/stubs.py from the table of operations; do not edit.
 from typing import Any, Callable, Iterator, Sequence, Union
 
@@ -85,6 +87,7 @@ OWN = '''    shape: tuple[int, ...]
     def __int__(self) -> int: ...
     def __float__(self) -> float: ...
     def __index__(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     def __array__(self, dtype: Any = ..., copy: bool | None = ...) -> Any: ...
     def __dlpack__(self, **keywords: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
@@ -110,7 +113,14 @@ def ordered(rows):
     return out
 
 
+def of_many_results():
+    """The operations that may give a tuple: their rows say MANY."""
+    rows = re.split(r"^WF_FN\(", "\n".join(f.read_text() for f in sorted(ROWS.glob("functions_*.def"))), flags=re.M)[1:]
+    return {row.split(",", 1)[0] for row in rows if "MANY(" in row}
+
+
 def stubs():
+    many = of_many_results()
     lines = [HEAD] + [f"{d.name}: dtype" for d in weft._dtypes.ALL] + ["", "class Tensor:", OWN.rstrip()]
     for op in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift"):
         lines += [f"    def __{op}__(self, other: Operand) -> Tensor: ...", f"    def __r{op}__(self, other: Operand) -> Tensor: ..."]
@@ -123,11 +133,12 @@ def stubs():
         device = [] if any(p[0] == "device" for p in params) else ["device: Device | str | None = ..."]
         ints = ["*rest: Any"] if more else []
         listed = ordered(params)
+        result = "Result" if name in many else "Tensor"
         star = [] if "*" in listed or ints else ["*"]
         if name not in OWN_NAMES:
-            functions.append(f"def {name}({', '.join(listed + ints + star + device)}) -> Result: ...")
+            functions.append(f"def {name}({', '.join(listed + ints + star + device)}) -> {result}: ...")
         if params and params[0][1] == "Tensor" and name not in OWN_NAMES:
-            lines.append(f"    def {name}({', '.join(['self'] + ordered(params[1:]) + ints)}) -> Result: ...")
+            lines.append(f"    def {name}({', '.join(['self'] + ordered(params[1:]) + ints)}) -> {result}: ...")
     return "\n".join(lines + [""] + functions) + "\n"
 
 
