@@ -1,5 +1,6 @@
 """What is made from the table of operations is up to date, and its bounds can be read."""
 import ast
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -34,3 +35,15 @@ def test_type_stubs_parse():
 @pytest.mark.parametrize("row", wf.operation_table(), ids=lambda row: row[0])
 def test_bound_is_an_expression(row):
     ast.parse(row[3], mode="eval")
+
+
+def test_a_typed_program_runs():
+    code, said = run("tests/python/typed_program.py")
+    assert code == 0, said
+
+
+@pytest.mark.skipif(importlib.util.find_spec("mypy") is None, reason="mypy is not installed")
+def test_a_type_checker_accepts_it():
+    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", os.devnull, "tests/python/typed_program.py"], capture_output=True, text=True,
+                          cwd=ROOT, env=dict(os.environ, MYPYPATH=str(ROOT / "bindings" / "python")))
+    assert done.returncode == 0, done.stdout + done.stderr
