@@ -101,6 +101,17 @@ def parameter(row):
     return f"{text}: {TYPES[kind]}{' | None' if optional else ''}{' = ...' if preset is not None or optional else ''}"
 
 
+def numpys_names(rows):
+    """axis and keepdims, where the axis may be left out under PyTorch's name."""
+    names = []
+    for name, kind, optional, preset in rows:
+        if name in ("dim", "dims") and (preset is not None or optional):
+            names.append(f"axis: {TYPES[kind]} | None = ...")
+        elif name == "keepdim":
+            names.append("keepdims: bool = ...")
+    return names
+
+
 def ordered(rows):
     """A parameter without a default after one with it can only be given by its name."""
     out, defaulted = [], False
@@ -135,10 +146,13 @@ def stubs():
         listed = ordered(params)
         result = "Result" if name in many else "Tensor"
         star = [] if "*" in listed or ints else ["*"]
+        numpys = numpys_names(params)
+        own = ordered(params[1:])
+        own_star = [] if "*" in own or ints or not numpys else ["*"]
         if name not in OWN_NAMES:
-            functions.append(f"def {name}({', '.join(listed + ints + star + device)}) -> {result}: ...")
+            functions.append(f"def {name}({', '.join(listed + ints + star + numpys + device)}) -> {result}: ...")
         if params and params[0][1] == "Tensor" and name not in OWN_NAMES:
-            lines.append(f"    def {name}({', '.join(['self'] + ordered(params[1:]) + ints)}) -> {result}: ...")
+            lines.append(f"    def {name}({', '.join(['self'] + own + ints + own_star + numpys)}) -> {result}: ...")
     return "\n".join(lines + [""] + functions) + "\n"
 
 
