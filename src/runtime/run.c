@@ -175,7 +175,7 @@ static weft_status check_error_words(weft_ctx *ctx)
 static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
 {
     uint32_t step[WF_STEP_BYTES / 4];
-    uint64_t fence = 0, begin = wf_now_ns();
+    uint64_t fence = 0, begin = wf_trace_now(&ctx->trace);
     if (plan->step_bytes)
         fill_step(ctx, plan, step);
     for (uint32_t i = 0; i < plan->n_parts; i++)
@@ -189,7 +189,7 @@ static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
         WF_TRY(ctx->dev->vt->wait(ctx->dev, fence, -1));
         *waited = true;
     }
-    wf_trace_add(&ctx->trace, "evaluate", "eval", begin, wf_now_ns());
+    wf_trace_add(&ctx->trace, "evaluate", "eval", begin, wf_trace_now(&ctx->trace));
     return WEFT_OK;
 }
 

@@ -36,6 +36,7 @@ typedef struct wf_trace {
     uint64_t start_ns;
 } wf_trace;
 weft_status wf_trace_open(wf_trace *t, const char *path); /* IO when it cannot be written */
+static inline uint64_t wf_trace_now(const wf_trace *t) { return t->path ? wf_now_ns() : 0; } /* the clock costs 25 ns */
 void wf_trace_add(wf_trace *t, const char *name, const char *category, uint64_t begin_ns, uint64_t end_ns);
 void wf_trace_write(wf_trace *t);
 

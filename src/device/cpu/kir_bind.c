@@ -125,6 +125,7 @@ static void bind_one(kx_run *x, int i, int stage, kx_step *s)
         s->kind = index_operands ? KX_STORE : KX_STORE_SCATTER;
         s->expand = (uint8_t)((!index_operands && x->val[in->a].cls != v->cls) | (x->val[in->b].cls != v->cls) << 1);
         s->nt = streams(x, in);
+        x->past_caches |= s->nt != 0;
         v->level = deepest;
         break;
     case WF_KOP_CHECK: s->kind = KX_CHECK; break;
@@ -218,6 +219,7 @@ static void bind_head(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *
     x->n_axes = k->n_outer + k->n_inner;
     x->walk_cols = x->chunks = x->n_keep = 0;
     x->lists_at = 0;
+    x->past_caches = false;
     memset(x->walk, 0, sizeof x->walk);
     memset(x->keep, 0, k->n_instr);
     memset(x->reuse, 0, k->n_instr);

@@ -62,10 +62,13 @@ static void start(kx_ctx *c, const kx_run *x, char *ws)
 }
 
 /* Streamed stores become visible to other threads in order only after a fence. */
-static void finish(void)
+static void finish(const kx_run *x)
 {
 #if defined(__x86_64__)
-    __builtin_ia32_sfence();
+    if (x->past_caches)
+        __builtin_ia32_sfence();
+#else
+    (void)x;
 #endif
 }
 
@@ -187,7 +190,7 @@ static void run_outer_range(const kx_run *x, char *ws, int64_t first, int64_t en
             advance(&c, &x->outer);
         }
     }
-    finish();
+    finish(x);
 }
 
 /* ---- threads over outer tiles ---- */
@@ -246,7 +249,7 @@ static void chunk_task(void *user, int64_t index, int64_t count, int worker)
         size_t bytes;
         memcpy(j->states + (size_t)index * j->state_bytes, wf_kx_acc_state(&c, j->stage, &bytes), j->state_bytes);
     }
-    finish();
+    finish(x);
 }
 
 static void run_chunked_tile(kx_ctx *c, job *j, wf_pool *pool)

@@ -116,6 +116,7 @@ typedef struct kx_run {
     int64_t points; /* outer times inner */
     int64_t walk_cols; /* elementwise kernels that are walked: columns of an outer tile; 0: not */
     bool walk[WF_KIR_MAX_STAGES];
+    bool past_caches;  /* some store is */
     int8_t longest;    /* the walked row stage that computes longest, -1: none */
     int64_t chunks;    /* of a row, for threads; 0: rows are not cut */
     int n_keep;        /* values kept for a row: number + 1 in `keep` of the value, `reuse` of its twin */
