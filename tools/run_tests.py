@@ -61,6 +61,13 @@ PYTHON = [
 PYTEST = [
     ("tests/python/test_package.py", {}, "pytest", False, 600),
     ("tests/python/test_package.py", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", False, 900),
+    ("tests/python/test_index.py", {}, "pytest", False, 300),
+    ("tests/python/test_sharing.py", {}, "pytest", False, 300),
+    ("tests/python/test_handles.py", {}, "pytest", False, 600),
+    ("tests/python/test_bad_input.py", {"WEFT_ORACLE_EXAMPLES": "16"}, "pytest", False, 900),
+    ("tests/python/test_bad_input.py", {"WEFT_TEST_DEVICE": "webgpu", "WEFT_ORACLE_EXAMPLES": "16"}, "webgpu", True, 1800),
+    ("tests/python/test_bad_input.py", {"WEFT_ORACLE_EXAMPLES": "240"}, "pytest", True, 7200),
+    ("tests/python/test_dawn_package.py", {}, "pytest", False, 400),
     ("tests/python/test_draws.py", {}, "pytest", False, 300),
     ("tests/python/test_docs.py", {}, "pytest", False, 300),
     ("tests/python/test_regressions.py", {}, "pytest", False, 300),

@@ -19,7 +19,7 @@ def live():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_operation_leaves_no_handle(name):
-    @hypothesis.settings(max_examples=8, parent=hypothesis.settings.get_profile("fixed"))
+    @hypothesis.settings(max_examples=4, parent=hypothesis.settings.get_profile("fixed"))
     @hypothesis.given(st.data())
     def cases(data):
         case = harness.Case(harness.REFERENCES[name], data)
