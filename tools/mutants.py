@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plant faults one by one and see that the tests find each.
 
-    mutants.py [--only ID] [--oracle] [--list] [--build DIR] [-j N]
+    mutants.py [--only ID,..] [--oracle] [--list] [--build DIR] [-j N]
 
 tests/mutants.json and tests/mutants_ops.json list one-line faults: a file, the text to replace (it occurs there once), what stands in its
 place, and what must fail: quick test programs ("tests"), or cases of the oracle tests with their fixed seeds ("oracle": "op:NAME" and
@@ -168,7 +168,7 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build" / "mutants"))
     parser.add_argument("-j", type=int, default=2)
     args = parser.parse_args()
-    mutants = [m for m in faults() if args.only in m["id"] and (not args.oracle or "oracle" in m)]
+    mutants = [m for m in faults() if any(part in m["id"] for part in args.only.split(",")) and (not args.oracle or "oracle" in m)]
     if args.list:
         for m in mutants:
             print(f'{m["id"]:36} {m["file"]}')

@@ -4,8 +4,10 @@
     op_docs.py [--build DIR] [--check]
     op_docs.py [--build DIR] --conformance FILE.json..
 
---check writes nothing and ends with 1 when docs/ops.md is not what the table gives. The files of --conformance come from
-WEFT_CONFORMANCE_OUT=FILE.json pytest tests/python/test_oracle.py, one for each device.
+--check writes nothing and ends with 1 when docs/ops.md is not what the table gives. The files of --conformance are added up, device by
+device; each comes from a run on this machine or another (the Python package, NumPy, SciPy, ml_dtypes, Hypothesis and pytest are needed):
+
+    cd tests/python && WEFT_BUILD=BUILD WEFT_TEST_DEVICE=webgpu WEFT_ORACLE_EXAMPLES=40 WEFT_CONFORMANCE_OUT=FILE.json python3 -m pytest -q test_oracle.py
 """
 import argparse
 import json
@@ -61,31 +63,65 @@ def write_ops(table):
     return "\n".join(lines) + "\n"
 
 
-def write_conformance(table, files):
-    runs = []
+DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "uint32", "int8", "uint8", "int64", "bool_")
+
+
+def merged(files):
+    """One run for each device: the cases of its files added up, the worst error of all."""
+    runs = {}
     for path in files:
         with open(path) as f:
-            runs.append(json.load(f))
-    names = [run["device"]["spec"] + " (" + run["device"]["name"] + ", " + run["device"]["implementation"] + ")" for run in runs]
-    lines = ["# Conformance", "", "Made by `tools/op_docs.py --conformance` from a run of `tests/python/test_oracle.py`; do not edit. For each operation and dtype of the "
-             "result: cases that were drawn, and the largest error in units in the last place (2 eps at the magnitude of the exact result; where terms cancel, or results are near "
-             "zero, many units are within the bound of docs/ops.md). 0 is exact. Devices:", ""]
-    lines += [f"{i + 1}. {name}" for i, name in enumerate(names)]
+            run = json.load(f)
+        name = run["device"]["name"] + ", " + run["device"]["implementation"]
+        into = runs.setdefault((run["device"]["spec"].split(":")[0], name), {"spec": run["device"]["spec"], "name": name, "rows": {}, "failed": set(), "fallback": set(), "planned": {}})
+        for op, dtype, cases, worst in run["rows"]:
+            have = into["rows"].setdefault((op, dtype), [0, 0.0])
+            have[0] += cases
+            have[1] = max(have[1], worst)
+        into["failed"] |= set(run["failed"])
+        into["fallback"] |= set(run["fallback"])
+        into["planned"].update({(op, dtype): why for op, dtype, why in run.get("planned", [])})
+    return list(runs.values())
+
+
+def planned_list(run):
+    """Operations by reason: {reason: {operation: dtypes}} as lines."""
+    reasons = {}
+    for (op, dtype), why in run["planned"].items():
+        reasons.setdefault(why, {}).setdefault(op, []).append(dtype)
+    lines = []
+    for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        every = sorted({d for dtypes in ops.values() for d in dtypes})
+        lines.append(f"- {why} ({', '.join(every)}): " + ", ".join(f"`{op}`" for op in ops))
+    return lines or ["- none"]
+
+
+def write_conformance(table, files):
+    runs = merged(files)
+    total = sum(cases for run in runs for cases, _ in run["rows"].values())
+    lines = ["# Conformance", "", "Made by `tools/op_docs.py --conformance FILE.json..` from runs of `tests/python/test_oracle.py` (the script says how); do not edit. For each operation and "
+             f"dtype of the result: cases that were drawn ({total} in all, views of every kind among them), and the largest error in units in the last place (2 eps at the magnitude of the exact "
+             "result; where terms cancel, or results are near zero, many units are within the bound of docs/ops.md). 0 is exact. Several files of one device are added up. Devices:", ""]
+    lines += [f"{i + 1}. {run['spec']} ({run['name']}): {sum(c for c, _ in run['rows'].values())} cases" for i, run in enumerate(runs)]
     head = "| operation | dtype |" + "".join(f" {i + 1}: cases | ulps | where |" for i in range(len(runs)))
     lines += ["", head, "|---|---|" + "---|---|---|" * len(runs)]
-    seen = [{(op, dtype): (cases, worst) for op, dtype, cases, worst in run["rows"]} for run in runs]
     for row in table:
-        for dtype in ("float32", "float16", "bfloat16", "float64", "int32", "uint32", "int8", "uint8", "int64", "bool_"):
-            if not any((row[0], dtype) in s for s in seen):
+        for dtype in DTYPES:
+            if not any((row[0], dtype) in run["rows"] for run in runs):
                 continue
             line = f"| {row[0]} | {dtype} |"
-            for run, s in zip(runs, seen):
-                cases, worst = s.get((row[0], dtype), (0, 0))
-                where = "-" if not cases else "fall-back" if f"{row[0]} {dtype}" in run["fallback"] else "device"
+            for run in runs:
+                cases, worst = run["rows"].get((row[0], dtype), (0, 0))
+                where = "fall-back" if f"{row[0]} {dtype}" in run["fallback"] else "device"
                 line += f" {cases} | {worst:.3g} | {where} |" if cases else " - | - | - |"
             lines.append(line)
-    failed = [f"{name}: {', '.join(run['failed'])}" for name, run in zip(names, runs) if run["failed"]]
+    failed = [f"{run['name']}: {', '.join(sorted(run['failed']))}" for run in runs if run["failed"]]
     lines += ["", "Fall-back means that at least one case ran a kernel on the CPU for the device. Outside the bound: " + ("; ".join(failed) if failed else "none") + "."]
+    for run in runs:
+        if run["spec"].startswith("cpu"):
+            continue
+        lines += ["", f"## Planned fall-back on {run['spec']} ({run['name']})", "", "What `weft_device_supports` answers for the drawn operands, as contiguous tensors: the first part that runs on the "
+                  "CPU inside the same plan, and why; the dtypes of the first operand, and the operations.", "", *planned_list(run)]
     return "\n".join(lines) + "\n"
 
 

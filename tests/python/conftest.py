@@ -49,4 +49,5 @@ def pytest_sessionfinish(session, exitstatus):
     from harness import Worst
     rows = [[op, dtype, cases, worst] for (op, dtype), (cases, worst) in sorted(Worst.table.items())]
     with open(path, "w") as f:
-        json.dump({"device": wf.device().info(), "rows": rows, "failed": sorted(FAILED), "fallback": sorted(Worst.fallback)}, f)
+        json.dump({"device": wf.device().info(), "rows": rows, "failed": sorted(FAILED), "fallback": sorted(Worst.fallback),
+                   "planned": [[op, dtype, why] for (op, dtype), why in sorted(Worst.planned.items())]}, f)

@@ -371,7 +371,23 @@ class Worst:
     """Cases and largest errors, by operation and dtype."""
     table = {}
     fallback = set()  # "operation dtype" that ran a kernel on the CPU for the device
+    planned = {}  # (operation, dtype of the first operand): why part of it runs on the CPU, as weft_device_supports says
+    asked = set()
     before = 0
+
+    @classmethod
+    def ask(cls, case, arguments, keywords):
+        """Where would this call run? Once for each dtype and number of operands."""
+        operands = case.operands()
+        if DEVICE == "cpu" or not operands or (key := (case.spec.name, operands[0].dtype, len(operands))) in cls.asked:
+            return
+        cls.asked.add(key)
+        try:
+            native, why = wf.supports(case.spec.name, *arguments, **keywords)
+        except wf.Error:
+            return
+        if not native:
+            cls.planned.setdefault((case.spec.name, operands[0].dtype), why)
 
     @classmethod
     def begin(cls):
@@ -531,6 +547,8 @@ def run(case):
         want = case.want = None if spec.compare and not spec.function else spec.function(*arguments, **keywords)
     Worst.begin()
     got_args, got_keywords = case.map(Operand.tensor)
+    if os.environ.get("WEFT_CONFORMANCE_OUT"):
+        Worst.ask(case, got_args, got_keywords)
     got = getattr(wf._weft.ops, spec.name)(*got_args, **got_keywords)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")

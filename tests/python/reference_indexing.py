@@ -289,6 +289,16 @@ def histc(x, bins, low, high):
     return np.histogram(x, bins, (low, high))[0]
 
 
-@reference("isin", draw=lambda d: (d.tensor(values="small"), d.tensor((d.choice((0, 3, 70)),), values="small"), {"invert": d.bool()}), dtypes=NUMBERS, result="bool_")
+def sought(d):
+    """Elements of the first among those that are sought, the ends of the range too."""
+    x = d.tensor(values="small" if d.bool() else "any")
+    n, flat = d.choice((0, 3, 70)), x.base.reshape(-1)
+    test = d.tensor((n,), values="small")
+    if n and flat.size and d.bool():
+        test.steps, test.base = [], d.rng.choice(flat, n)
+    return x, test, {"invert": d.bool()}
+
+
+@reference("isin", draw=sought, dtypes=NUMBERS, result="bool_")
 def isin(x, test, invert=False):
     return np.isin(x, test, invert=invert)

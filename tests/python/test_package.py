@@ -289,3 +289,17 @@ def test_ctrl_c_stops_between_steps():
     begin = time.time()
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, env=env, timeout=120)
     assert done.stdout.strip() == "interrupted 2.0", done.stdout + done.stderr
+
+
+def test_supports_says_where_a_call_would_run():
+    x = wf.tensor(np.ones((2, 3), np.float32))
+    assert wf.supports("add", x, x) == (True, "")
+    assert wf.supports("softmax", x, dim=1) == (True, "")
+    native, why = wf.supports("qr", x)
+    assert native == (why == "")
+    with pytest.raises(wf.ShapeError):
+        wf.supports("add", x, wf.tensor(np.ones(4, np.float32)))
+    with pytest.raises(NotImplementedError):
+        wf.supports("no_such_operation", x)
+    with pytest.raises(TypeError):
+        wf.supports()

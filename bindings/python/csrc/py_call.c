@@ -399,45 +399,79 @@ static wp_device *find_device(const call *c)
     return wp_default();
 }
 
+/* What weft_apply needs of the arguments; 0, or -1: raised. `end_call` is due either way. */
+static int prepare(call *c, int index, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    c->op = &ops[index];
+    memset(c->given, 0, sizeof c->given);
+    c->rest = NULL;
+    c->device = NULL;
+    c->n_inputs = c->n_attrs = c->n_ints = c->n_made = 0;
+    if (match_positional(c, self, args, n) < 0 || (keywords && match_keywords(c, args + n, keywords) < 0))
+        return -1;
+    if (!c->device) {
+        c->device = find_device(c);
+        if (!c->device)
+            return -1;
+        Py_INCREF((PyObject *)c->device);
+    }
+    for (int i = 0; i < c->op->info->n_params; i++)
+        if (add_param(c, i) < 0)
+            return -1;
+    while (c->n_inputs > 0 && !c->inputs[c->n_inputs - 1])
+        c->n_inputs--;
+    if (!c->device->ctx) {
+        wp_raise(WEFT_E_CONTEXT, "the device is closed");
+        return -1;
+    }
+    return 0;
+}
+
+static void end_call(call *c)
+{
+    for (int k = 0; k < c->n_made; k++)
+        Py_DECREF(c->made[k]);
+    Py_XDECREF((PyObject *)c->device);
+}
+
 PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     call c;
-    c.op = &ops[index];
-    memset(c.given, 0, sizeof c.given);
-    c.rest = NULL;
-    c.device = NULL;
-    c.n_inputs = c.n_attrs = c.n_ints = c.n_floats = c.n_made = 0;
     PyObject *result = NULL;
-    if (match_positional(&c, self, args, n) < 0 || (keywords && match_keywords(&c, args + n, keywords) < 0))
-        goto done;
-    if (!c.device) {
-        c.device = find_device(&c);
-        if (!c.device)
-            goto done;
-        Py_INCREF((PyObject *)c.device);
-    }
-    for (int i = 0; i < c.op->info->n_params; i++)
-        if (add_param(&c, i) < 0)
-            goto done;
-    while (c.n_inputs > 0 && !c.inputs[c.n_inputs - 1])
-        c.n_inputs--;
-    if (!c.device->ctx) {
-        wp_raise(WEFT_E_CONTEXT, "the device is closed");
-        goto done;
-    }
-    weft_outputs out;
-    weft_scope *scope = wp.unscoped ? NULL : weft_scope_begin(c.device->ctx);
-    if (!scope && !wp.unscoped) {
+    weft_scope *scope = NULL;
+    if (prepare(&c, index, self, args, n, keywords) == 0 && !(scope = weft_scope_begin(c.device->ctx)))
         wp_raise_last(WEFT_E_OOM);
-        goto done;
+    if (scope) {
+        weft_outputs out;
+        weft_status st = weft_apply(c.device->ctx, c.op->info->name, c.inputs, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &out);
+        result = st == WEFT_OK ? wrap_outputs(&out, c.device) : wp_raise_last(st);
+        weft_scope_end(scope);
     }
-    weft_status st = weft_apply(c.device->ctx, c.op->info->name, c.inputs, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &out);
-    result = st == WEFT_OK ? wrap_outputs(&out, c.device) : wp_raise_last(st);
-    weft_scope_end(scope);
-done:
-    for (int k = 0; k < c.n_made; k++)
-        Py_DECREF(c.made[k]);
-    Py_XDECREF((PyObject *)c.device);
+    end_call(&c);
+    return result;
+}
+
+static PyObject *supports(int index, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    call c;
+    PyObject *result = NULL;
+    weft_operand operands[MAX_INPUTS];
+    weft_support answer;
+    if (prepare(&c, index, NULL, args, n, keywords) == 0) {
+        weft_status st = WEFT_OK;
+        for (int k = 0; k < c.n_inputs && st == WEFT_OK; k++) {
+            if (c.inputs[k])
+                operands[k] = (weft_operand){weft_tensor_dtype(c.inputs[k]), weft_tensor_rank(c.inputs[k]), weft_tensor_shape(c.inputs[k])};
+            else
+                st = WEFT_E_UNSUPPORTED;
+        }
+        if (st == WEFT_OK)
+            st = weft_device_supports(c.device->ctx, c.op->info->name, operands, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &answer);
+        else
+            weft_fail(st, "device_supports: an operand before the last is left out");
+        result = st == WEFT_OK ? Py_BuildValue("(Os)", answer.native ? Py_True : Py_False, answer.reason) : wp_raise_last(st);
+    }
+    end_call(&c);
     return result;
 }
 
@@ -447,6 +481,12 @@ static int index_of(const char *name)
         if (strcmp(ops[i].info->name, name) == 0)
             return i;
     return -1;
+}
+
+PyObject *wp_supports_named(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    int i = index_of(name);
+    return i < 0 ? PyErr_Format(PyExc_NotImplementedError, "this build of weft has no operation %s", name) : supports(i, args, n, keywords);
 }
 
 PyObject *wp_call_named(const char *name, PyObject *const *args, Py_ssize_t n)

@@ -110,6 +110,12 @@ static PyObject *call_by_name(PyObject *module, PyObject *args)
     return wp_call_named(name, items, n - 1);
 }
 
+static PyObject *supports_by_name(PyObject *module, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    const char *name = n > 0 && PyUnicode_Check(args[0]) ? PyUnicode_AsUTF8AndSize(args[0], NULL) : NULL;
+    return name ? wp_supports_named(name, args + 1, n - 1, keywords) : PyErr_Format(PyExc_TypeError, "supports: the name of an operation, then its arguments");
+}
+
 static PyObject *param_of(const weft_param_info *p)
 {
     static const char *const types[] = {"Tensor", "Tensors", "int", "float", "bool", "ints", "str", "dtype", "ints|str", "floats"};
@@ -171,6 +177,8 @@ static PyMethodDef functions[] = {
     {"_table", table, METH_NOARGS, NULL},
     {"_dtypes", dtype_table, METH_NOARGS, NULL},
     {"apply", call_by_name, METH_VARARGS, "apply(name, *arguments): an operation by its name."},
+    {"supports", (PyCFunction)(void (*)(void))supports_by_name, METH_FASTCALL | METH_KEYWORDS,
+     "supports(name, *arguments): (True, \"\"), or (False, why) where part of that call would run on the CPU for the device."},
     {"promote_types", promote, METH_VARARGS, "promote_types(a, b): the dtype of an operation on both."},
     {"from_dlpack", wp_from_dlpack, METH_VARARGS, "from_dlpack(x, device=None): a tensor that shares the memory of another library's where it can."},
     {NULL, NULL, 0, NULL},

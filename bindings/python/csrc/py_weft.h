@@ -67,6 +67,8 @@ int wp_read(wp_tensor *self, weft_dtype dtype, void *dst, size_t n);
 PyObject *wp_call(int op, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
 /* Two or one arguments, by name of the operation. */
 PyObject *wp_call_named(const char *name, PyObject *const *args, Py_ssize_t n);
+/* (True, "") where the device runs that call itself, else (False, why): weft_device_supports. `keywords` names the last arguments. */
+PyObject *wp_supports_named(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
 /* Make one definition for each operation; `methods` those whose first parameter is a tensor. */
 int wp_ops_init(PyObject *module, PyMethodDef **methods, int *n_methods);
 

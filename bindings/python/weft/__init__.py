@@ -10,7 +10,7 @@ of operations (docs/ops.md), and this package adds notation only. NumPy's axis a
 """
 from . import _weft
 from ._weft import (ArgumentError, Device, DtypeError, Error, IndexError, OutOfMemoryError, ShapeError, Tensor, TimeoutError,
-                    UnsupportedError, apply, eval)
+                    UnsupportedError, apply, eval, supports)
 from ._dtypes import *
 from ._dtypes import dtype, promote_types
 from ._devices import device, devices_close, use_dawn
@@ -22,7 +22,7 @@ __version__ = "0.1.0"
 _weft._setup(_arrays.operand, _dtypes.as_dtype, _devices.resolve, _dtypes.ALL)
 operations = {name: value for name, value in vars(_weft.ops).items() if not name.startswith("_")}
 for _name, _operation in operations.items():
-    if _name not in ("tensor", "device", "dtype", "eval", "apply"):
+    if _name not in ("tensor", "device", "dtype", "eval", "apply", "supports"):
         globals()[_name] = _operation
 
 
