@@ -95,7 +95,7 @@ def norm(x, p=2, dim=None, keepdim=False):
 JAX["gather"] = lambda x, dim, index: jnp.take_along_axis(jnp.asarray(x)[tuple(slice(None) if k == dim % x.ndim else slice(0, n) for k, n in enumerate(index.shape))],
                                                           jnp.asarray(index), axis=dim)
 JAX["index_select"] = lambda x, dim, index: jnp.take(jnp.asarray(x), jnp.asarray(index), axis=dim)
-JAX["embedding"] = lambda w, index: jnp.take(jnp.asarray(w), jnp.asarray(index), axis=0)
+JAX["embedding"] = lambda index, w: jnp.take(jnp.asarray(w), jnp.asarray(index), axis=0)
 JAX["take"] = lambda x, index: jnp.take(jnp.ravel(x), jnp.asarray(index))
 
 
@@ -123,7 +123,7 @@ def index_add(x, dim, index, src, alpha=1):
 
 
 @second("index_put")
-def index_put(x, values, indices, accumulate=False):
+def index_put(x, indices, values, accumulate=False):
     at = tuple(slice(None) if i is None else jnp.asarray(i) for i in indices)
     return jnp.asarray(x).at[at].add(jnp.asarray(values)) if accumulate else None
 
@@ -216,14 +216,19 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 
 @second("scaled_dot_product_attention")
-def attention(q, k, v, attn_mask=None, is_causal=False, scale=None):
+def attention(q, k, v, attn_mask=None, is_causal=False, scale=None, softcap=0.0, window_left=-1, window_right=-1, alibi_slopes=None, sinks=None):
     tq, tk = q.shape[-2], k.shape[-2]
-    if q.ndim != 4 or (is_causal and tq > tk):
+    if q.ndim != 4 or softcap or window_left != -1 or window_right != -1 or alibi_slopes is not None or sinks is not None or v.shape[-1] != q.shape[-1]:
+        return None
+    live = np.tril(np.ones((tq, tk), bool), tk - tq)[None, None] if is_causal else np.ones((1, 1, tq, tk), bool)
+    bias = None
+    if attn_mask is not None:
+        mask = attn_mask.reshape((1,) * (4 - attn_mask.ndim) + attn_mask.shape)
+        live, bias = (live & mask, None) if mask.dtype == bool else (live, jnp.asarray(np.broadcast_to(mask, (*mask.shape[:2], tq, tk))))
+    if not live.any(-1).all():
         return None  # a row without keys is NaN there
-    mask = jnp.asarray(np.tril(np.ones((tq, tk), bool), tk - tq)) if is_causal else None
     turn = [jnp.swapaxes(jnp.asarray(x), 1, 2) for x in (q, k, v)]
-    return jnp.swapaxes(jax.nn.dot_product_attention(*turn, bias=None if attn_mask is None else jnp.asarray(attn_mask)[None, None], mask=None if mask is None else mask[None, None],
-                                                     scale=scale), 1, 2)
+    return jnp.swapaxes(jax.nn.dot_product_attention(*turn, bias=bias, mask=jnp.asarray(live), scale=scale), 1, 2)
 
 
 @second("cross_entropy")

@@ -60,9 +60,27 @@ def compare(name, other):
     return len(compared)
 
 
+def flushed(args):
+    """XLA takes subnormal doubles for 0."""
+    return any(a.dtype.kind == "f" and np.any((a != 0) & (np.abs(a) < 2.0**-1022)) for a in args if isinstance(a, np.ndarray))
+
+
+def in_jax(name):
+    """None for keywords that JAX's function has not."""
+    def call(args, keywords):
+        given = {k: v for k, v in keywords.items() if v is not None}
+        try:
+            return None if flushed(args) else second_jax.JAX[name](*args, **given)
+        except TypeError as error:
+            if "unexpected keyword" in str(error):
+                return None
+            raise
+    return call
+
+
 @pytest.mark.parametrize("name", [name for name in second_jax.JAX if name in harness.REFERENCES and harness.REFERENCES[name].function])
 def test_jax(name):
-    compare(name, lambda args, keywords: second_jax.JAX[name](*args, **keywords))
+    assert compare(name, in_jax(name)) > 0, "no case that JAX has"
 
 
 def torch_function(name):
