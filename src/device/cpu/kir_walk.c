@@ -221,7 +221,7 @@ static bool add_load(kx_walk *w, const kx_step *s)
         w->over[s->i] = (ptrdiff_t)(over * (1 << lb));
         return true;
     }
-    bool dense = single || f.sc == 1;
+    bool dense = single || f.sc == 1 || f.cols == 1; /* a last block of one element has no stride; moved as it is, it would not be converted */
     walk_op *op = new_op(w, dense ? OP_VEC1 : OP_STRIDED, single);
     if (!op)
         return false;
