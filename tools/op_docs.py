@@ -88,6 +88,8 @@ def planned_list(run):
     """Operations by reason: {reason: {operation: dtypes}} as lines."""
     reasons = {}
     for (op, dtype), why in run["planned"].items():
+        first, _, rest = why.partition(": ")
+        why = rest if rest and " " not in first else why  # the part that stays behind, often the operation itself
         reasons.setdefault(why, {}).setdefault(op, []).append(dtype)
     lines = []
     for why, ops in sorted(reasons.items(), key=lambda item: -len(item[1])):
