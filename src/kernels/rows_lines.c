@@ -154,7 +154,7 @@ static const char *fold_of(int kind)
         "return a + b;", "return a * b;",
         /* log(e^a + e^b); an infinite or NaN one is the result, and -infinity adds nothing. */
         "let high = max(a, b);\n    let low = min(a, b);\n"
-        "    if (a != a || b != b) {\n        return a + b;\n    }\n"
+        "    if (wf_is_nan(a) || wf_is_nan(b)) {\n        return a + b;\n    }\n"
         "    if (low == bitcast<f32>(p(27u)) || high == -bitcast<f32>(p(27u))) {\n        return high;\n    }\n"
         "    return high + log(1.0 + exp(low - high));",
         "return select(a, b, b.x >= a.x);", "return select(a, b, b.x >= a.x);",
