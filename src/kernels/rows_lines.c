@@ -144,12 +144,26 @@ static weft_status text_value(wf_str *out, const wf_kernel_req *req, int kind, c
     if (!wf_operand_loads(dtype))
         return wf_fail(WEFT_E_UNSUPPORTED, "scan: no WGSL kernel reads %s", weft_dtype_name(dtype));
     WF_TRY(wf_text_operand(out, 0, "x", dtype, 1));
+    if (kind == WF_SCAN_SUM) { /* the sum, and what its roundings left out */
+        *type = "vec2<f32>";
+        wf_str_add(out, "fn value_at(at: i32, i: i32) -> vec2<f32> {\n    return vec2<f32>(x1(at), 0.0);\n}\n");
+        return WEFT_OK;
+    }
     wf_str_add(out, "fn value_at(at: i32, i: i32) -> f32 {\n    return x1(at);\n}\n");
     return WEFT_OK;
 }
 
-static const char *fold_of(int kind)
+static bool is_pair(const char *type) { return strncmp(type, "vec2", 4) == 0; }
+
+/* Sums of floats carry the error of every addition along (Knuth, The Art of Computer Programming 2, 4.2.2, theorem B). The
+ * subtractions are additions of a number whose sign bit is turned: what a compiler may not simplify away. */
+static const char *fold_of(int kind, const char *type)
 {
+    if (strcmp(type, "vec2<f32>") == 0)
+        return "let s = a.x + b.x;\n    let t = s + bitcast<f32>(bitcast<u32>(a.x) ^ 0x80000000u);\n"
+               "    let u = s + bitcast<f32>(bitcast<u32>(t) ^ 0x80000000u);\n"
+               "    let e = (a.x + bitcast<f32>(bitcast<u32>(u) ^ 0x80000000u)) + (b.x + bitcast<f32>(bitcast<u32>(t) ^ 0x80000000u)) + (a.y + b.y);\n"
+               "    return vec2<f32>(s, select(0.0, e, abs(s) < -bitcast<f32>(p(27u))));";
     static const char *const fold[WF_SCAN_COUNT] = {
         "return a + b;", "return a * b;",
         /* log(e^a + e^b); an infinite or NaN one is the result, and -infinity adds nothing. */
@@ -179,12 +193,13 @@ static weft_status scan_launch(const wf_kernel_ask *ask, int phase, wf_line_cut 
     wf_launch_bind(l, 0, WF_ACCESS_READ);
     WF_TRY_GOTO(st, text_value(&decls, ask->req, kind, type), done);
     wf_text_lines(&decls, ask->row->param[0]);
-    wf_str_addf(&decls, "fn fold(a: %s, b: %s) -> %s {\n    %s\n}\n", *type, *type, *type, fold_of(kind));
+    wf_str_addf(&decls, "fn fold(a: %s, b: %s) -> %s {\n    %s\n}\n", *type, *type, *type, fold_of(kind, *type));
     if (phase != FOLD_BLOCKS) {
         wf_launch_bind(l, WF_BIND_OUT, WF_ACCESS_READ_WRITE);
         wf_str_addf(&decls,
                     "@group(0) @binding(1) var<storage, read_write> b1: array<%s>;\n"
-                    "fn store_at(at: i32, v: %s) {\n    b1[at] = v%s;\n}\n", index ? "u32" : *type, *type, index ? ".y" : "");
+                    "fn store_at(at: i32, v: %s) {\n    b1[at] = %s;\n}\n", index ? "u32" : is_pair(*type) ? "f32" : *type, *type,
+                    index ? "v.y" : is_pair(*type) ? "v.x + v.y" : "v");
     }
     if (phase != WHOLE_LINES) {
         wf_str_addf(&decls, "@group(0) @binding(%u) var<storage, %s> carry: array<%s>;\n", l->n_bind, phase == FOLD_BLOCKS ? "read_write" : "read",
@@ -206,16 +221,16 @@ static weft_status build_scan(const wf_kernel_ask *ask, wf_kernel_choice *out)
 {
     const line_problem *p = ask->problem;
     const int kind = p->words.word[5];
-    const char *type;
+    const char *type = "";
     if (!is_blocks(ask->row)) {
         out->n_launches = 1;
         return scan_launch(ask, WHOLE_LINES, (wf_line_cut){1, p->words.n}, &type, &out->launch[0]);
     }
     wf_line_cut cut = wf_line_blocks(p->words.n);
     out->n_launches = 3;
-    out->scratch_bytes = (uint64_t)(p->words.lines * cut.blocks) * (kind >= WF_SCAN_MAX_INDEX ? 8 : 4);
     WF_TRY(scan_launch(ask, FOLD_BLOCKS, cut, &type, &out->launch[0]));
-    WF_TRY(wf_line_scan_scratch(ask, type, fold_of(kind), p->words.lines, cut.blocks, 0, &out->launch[1]));
+    out->scratch_bytes = (uint64_t)(p->words.lines * cut.blocks) * (is_pair(type) ? 8 : 4);
+    WF_TRY(wf_line_scan_scratch(ask, type, fold_of(kind, type), p->words.lines, cut.blocks, 0, &out->launch[1]));
     return scan_launch(ask, CARRY_BLOCKS, cut, &type, &out->launch[2]);
 }
 

@@ -3,8 +3,8 @@
 //
 // FOLD 0, CARRY 0: a line is one block. Long lines take three dispatches: FOLD 1 stores what each block folds to, the plain
 // form runs over those in place, and CARRY 1 begins each block with what lies before it.
-// Block, block_of, value_at, fold, store_at, carry and TYPE come from the row: sums and products in f32 or i32, log-sum-exp in
-// f32, extremes as (key, index). Static words 0..26: kernel_table.h; 27 the bits of -infinity. Reference: tests/test_reduction.c.
+// Block, block_of, value_at, fold, store_at, carry and TYPE come from the row: sums of floats as (sum, error), of integers and
+// products in i32 or f32, log-sum-exp in f32, extremes as (key, index). Static words 0..26: kernel_table.h; 27 the bits of -infinity. Reference: tests/test_reduction.c.
 var<workgroup> part: array<{{TYPE}}, {{WG}}>;
 
 @compute @workgroup_size({{WG}})
