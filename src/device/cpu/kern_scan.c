@@ -125,8 +125,9 @@ static void scan_index(const walk *k)
         int32_t index = 0;
         for (int64_t i = 0; i < l->n; i++) {
             uint64_t key = wf_kern_key(l->x, l->dtype, k->x + i * l->x_step + c * k->x_side);
-            if (l->kind == WF_SCAN_MIN_INDEX && key != UINT64_MAX) /* NaN stays above all */
-                key = UINT64_MAX - 1 - key;
+            const bool is_nan = key == UINT64_MAX && weft_dtype_is_float(l->dtype); /* it stays above all; of i64 this is the largest */
+            if (l->kind == WF_SCAN_MIN_INDEX && !is_nan)
+                key = weft_dtype_is_float(l->dtype) ? UINT64_MAX - 1 - key : ~key;
             if (i == 0 || key >= best) {
                 best = key;
                 index = (int32_t)i;
