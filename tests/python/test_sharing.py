@@ -1,5 +1,6 @@
 """Memory shared with NumPy, JAX and other readers of buffers and DLPack: nothing is copied where it need not be, nobody writes
 a tensor's elements, and memory lives as long as its last reader."""
+import ctypes
 import gc
 import weakref
 
@@ -46,6 +47,35 @@ def test_numpy_reads_a_tensor_where_it_lies():
     for request in (lambda: memoryview(x)[0, 0].__setitem__(0, 1), lambda: memoryview(wf.zeros((2,), dtype="bfloat16"))):
         with pytest.raises((BufferError, TypeError, NotImplementedError)):
             request()
+
+
+class Request(ctypes.Structure):
+    """Py_buffer."""
+    _fields_ = [("buf", ctypes.c_void_p), ("obj", ctypes.c_void_p), ("len", ctypes.c_ssize_t), ("itemsize", ctypes.c_ssize_t),
+                ("readonly", ctypes.c_int), ("ndim", ctypes.c_int), ("format", ctypes.c_char_p), ("shape", ctypes.c_void_p),
+                ("strides", ctypes.c_void_p), ("suboffsets", ctypes.c_void_p), ("internal", ctypes.c_void_p)]
+
+
+def given(t, flags):
+    """Whether a request is granted, and whether it came with a shape."""
+    get, view = ctypes.pythonapi.PyObject_GetBuffer, Request()
+    try:
+        get(ctypes.py_object(t), ctypes.byref(view), flags)
+    except BufferError:
+        return None
+    has_shape = view.shape is not None
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(view))
+    return has_shape
+
+
+@cpu_only
+def test_a_buffer_has_the_layout_that_is_asked_for():
+    simple, nd, strides, c_order, f_order, any_order = 0, 0x8, 0x18, 0x38, 0x58, 0x98
+    x = wf.tensor(base((2, 3)))
+    assert [given(x, f) for f in (simple, nd, strides, c_order, f_order, any_order)] == [False, True, True, True, None, True]
+    assert [given(x[:, ::2], f) for f in (simple, nd, strides, c_order, f_order, any_order)] == [None, None, True, None, None, None]
+    for shape in ((6,), (1, 6, 1), (), (0, 3)):
+        assert given(wf.zeros(shape), f_order)
 
 
 @cpu_only

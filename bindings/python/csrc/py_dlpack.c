@@ -172,23 +172,20 @@ static void drop_owner(wp_owner *base)
     PyMem_Free(o);
 }
 
-static PyObject *import(const dl_tensor *t, owner *o, wp_device *device)
+/* WEFT_DTYPE_COUNT: weft has none such. */
+static int dtype_of(const dl_tensor *t)
 {
     int d = 0;
-    while (d < WEFT_DTYPE_COUNT && (kinds[d].code != t->code || kinds[d].bits != t->bits))
+    while (d < WEFT_DTYPE_COUNT && (kinds[d].bits == 0 || kinds[d].code != t->code || kinds[d].bits != t->bits))
         d++;
-    const int64_t *strides = t->strides;
-    return wp_borrow(device, (weft_dtype)d, t->ndim, t->shape, strides, (const char *)t->data + t->byte_offset, &o->base);
+    return d;
 }
 
 static int check_import(const dl_tensor *t)
 {
-    int d = 0;
-    while (d < WEFT_DTYPE_COUNT && (kinds[d].code != t->code || kinds[d].bits != t->bits))
-        d++;
     if (t->device_type != DL_CPU)
         wp_raise(WEFT_E_UNSUPPORTED, "from_dlpack: the tensor is not in host memory");
-    else if (d == WEFT_DTYPE_COUNT || t->lanes != 1)
+    else if (dtype_of(t) == WEFT_DTYPE_COUNT || t->lanes != 1)
         PyErr_Format(wp.status_error[WEFT_E_DTYPE], "from_dlpack: no dtype of weft has code %d, %d bits, %d lanes", t->code, t->bits, t->lanes);
     else if (t->ndim < 0 || t->ndim > WEFT_MAX_RANK)
         PyErr_Format(wp.status_error[WEFT_E_SHAPE], "from_dlpack: rank %d, at most %d", (int)t->ndim, WEFT_MAX_RANK);
@@ -230,7 +227,8 @@ PyObject *wp_from_dlpack(PyObject *module, PyObject *args)
     if (owned) { /* from here on the capsule is ours */
         *owned = (owner){.base.drop = drop_owner, .old = old, .new = new};
         PyCapsule_SetName(capsule, new ? "used_dltensor_versioned" : "used_dltensor");
-        result = import(new ? &new->tensor : &old->tensor, owned, device);
+        const dl_tensor *t = new ? &new->tensor : &old->tensor;
+        result = wp_borrow(device, (weft_dtype)dtype_of(t), t->ndim, t->shape, t->strides, (const char *)t->data + t->byte_offset, &owned->base);
     }
     Py_XDECREF((PyObject *)device);
     Py_XDECREF(capsule);

@@ -53,6 +53,20 @@ static const char *const formats[WEFT_DTYPE_COUNT] = {
     [WEFT_DTYPE_I8] = "b",  [WEFT_DTYPE_U8] = "B",  [WEFT_DTYPE_I64] = "q", [WEFT_DTYPE_BOOL] = "?",
 };
 
+static bool asks(int flags, int for_what) { return (flags & for_what) == for_what; }
+
+/* Whether the elements lie as a request wants them. Row-major is column-major too where at most one axis is longer than 1. */
+static bool has_layout(const weft_tensor *t, int flags)
+{
+    int long_axes = 0;
+    for (int k = 0; k < weft_tensor_rank(t); k++)
+        long_axes += weft_tensor_shape(t)[k] > 1;
+    bool rows = weft_tensor_is_contiguous(t), columns = rows && (long_axes < 2 || weft_tensor_numel(t) == 0);
+    if (asks(flags, PyBUF_F_CONTIGUOUS) && !columns)
+        return false;
+    return rows || (asks(flags, PyBUF_STRIDES) && !asks(flags, PyBUF_C_CONTIGUOUS) && !asks(flags, PyBUF_ANY_CONTIGUOUS));
+}
+
 int wp_get_buffer(PyObject *o, Py_buffer *view, int flags)
 {
     wp_tensor *self = (wp_tensor *)o;
@@ -60,9 +74,7 @@ int wp_get_buffer(PyObject *o, Py_buffer *view, int flags)
     int64_t strides[WEFT_MAX_RANK];
     const void *data;
     view->obj = NULL;
-    if (!formats[d] || (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE ||
-        ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !weft_tensor_is_contiguous(self->t)) ||
-        (((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS || (flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS) && !weft_tensor_is_contiguous(self->t))) {
+    if (!formats[d] || (flags & PyBUF_WRITABLE) == PyBUF_WRITABLE || !has_layout(self->t, flags)) {
         PyErr_SetString(PyExc_BufferError, formats[d] ? "a tensor is a value: its buffer is read-only, and contiguous where the tensor is" : "no buffer of this dtype");
         return -1;
     }
@@ -85,7 +97,7 @@ int wp_get_buffer(PyObject *o, Py_buffer *view, int flags)
     void *writable;
     memcpy(&writable, &data, sizeof data);
     *view = (Py_buffer){.buf = writable, .obj = Py_NewRef(o), .len = (Py_ssize_t)weft_tensor_nbytes(self->t), .itemsize = size, .readonly = 1, .ndim = rank,
-                        .shape = s->shape, .strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? s->strides : NULL, .internal = s};
+                        .shape = asks(flags, PyBUF_ND) ? s->shape : NULL, .strides = asks(flags, PyBUF_STRIDES) ? s->strides : NULL, .internal = s};
     if (flags & PyBUF_FORMAT) {
         char *format;
         memcpy(&format, &formats[d], sizeof format);
