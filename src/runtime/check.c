@@ -57,7 +57,7 @@ static weft_status read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, vo
     return st;
 }
 
-/* Elements as f64; integers of 64 bits lose what f64 cannot hold, so they are compared as bytes before. */
+/* Elements as f64. Integers of 64 bits lose what f64 cannot hold; where that matters, bytes are compared. */
 static double element(weft_dtype dtype, const uint8_t *bytes, int64_t i)
 {
     switch (dtype) {
@@ -188,7 +188,7 @@ void wf_check_end(weft_ctx *ctx)
 
 /* ---- comparing ---- */
 
-/* What is wrong with a result, as a sentence's beginning: "softmax (kernel 3 of 7, [4, 100] f32) at [1, 2]". */
+/* Where a result is wrong, as a sentence's beginning: softmax (command 3 of 7, [4, 100] of f32, written by "softmax") at [1, 2] */
 static void describe(const weft_ctx *ctx, const wf_plan *plan, const wf_plan_result *r, int64_t at, char *buf, size_t size)
 {
     const wf_node *n = ctx->order[r->order];
@@ -226,12 +226,15 @@ static weft_status compare(const weft_ctx *ctx, const wf_plan *plan, const wf_pl
     weft_dtype dtype = (weft_dtype)n->dtype;
     if (memcmp(got, want, wf_dtype_bytes(dtype, n->numel)) == 0)
         return WEFT_OK;
+    const bool floats = weft_dtype_is_float(dtype);
+    const size_t size = weft_dtype_block_bytes(dtype);
     double allowed = 0, largest = fmax(ctx->check->largest, largest_of(dtype, want, n->numel));
-    if (weft_dtype_is_float(dtype))
+    if (floats)
         allowed = (64 + 2 * folded(n)) * fmax(ctx->check->unit, unit_roundoff(dtype)) * largest + 0x1p-126;
     for (int64_t i = 0; i < n->numel; i++) {
         double g = element(dtype, got, i), w = element(dtype, want, i);
-        if (g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= allowed)
+        bool same = floats ? g == w || (isnan(g) && isnan(w)) || fabs(g - w) <= allowed : memcmp(got + (size_t)i * size, want + (size_t)i * size, size) == 0;
+        if (same)
             continue;
         char what[700];
         describe(ctx, plan, r, i, what, sizeof what);
