@@ -39,6 +39,13 @@ static bool covers(const axis *axes, int n, int64_t count)
             return false;
     return all == count;
 }
+/* Moves are added up without a check, outside the bounds too: each must be far from what 64 bits hold. */
+static bool is_near(const unfold *u, int bound, int64_t move)
+{
+    const int64_t most = (int64_t)1 << 56, stride = bound < 0 ? 1 : u->stride[bound];
+    int64_t address;
+    return wf_mul_i64(move, stride, &address) && address > -most && address < most && move > -most && move < most;
+}
 static weft_status read_words(const wf_kern_mat *t, const int32_t *w, unfold *u)
 {
     *u = (unfold){.mat = t, .is_b = w[20] != 0, .n_k = w[21], .n_free = w[22], .n_bounds = w[23]};
@@ -52,8 +59,13 @@ static weft_status read_words(const wf_kern_mat *t, const int32_t *w, unfold *u)
         u->extent[i] = w[24 + 3 * i];
         u->start[i] = w[25 + 3 * i];
         u->stride[i] = w[26 + 3 * i];
-        if (u->extent[i] < 1)
+        if (u->extent[i] < 1 || !is_near(u, i, u->start[i]))
             return wf_kern_bad("matmul_unfold", "bounds");
+    }
+    for (int i = 0; i < u->n_k + u->n_free; i++) {
+        const axis *a = i < u->n_k ? &u->k[i] : &u->free[i - u->n_k];
+        if (!is_near(u, a->bound, (a->extent - 1) * a->move))
+            return wf_kern_bad("matmul_unfold", "steps");
     }
     return WEFT_OK;
 }
