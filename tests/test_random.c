@@ -242,6 +242,11 @@ static void distributions_have_their_moments(void **state)
         bins[(int)x[i] + 5]++;
     }
     even(bins, 10, N);
+    weft_tensor *bytes = weft_randint_like(weft_zeros(ctx, WEFT_DTYPE_I8, 1, &many), 120, 128, &g);
+    assert_int_equal(weft_tensor_dtype(bytes), WEFT_DTYPE_I8);
+    x = numbers(bytes);
+    for (int i = 0; i < N; i++)
+        assert_true(x[i] >= 120 && x[i] < 128 && x[i] == floorf(x[i]));
 
     weft_tensor *mu = weft_scalar_f32(ctx, 3), *sigma = weft_expand(weft_scalar_f32(ctx, 0.5f), 1, &many);
     moments(numbers(weft_normal(mu, sigma, &g)), &mean, &variance);

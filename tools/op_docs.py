@@ -18,8 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 HEAD = """# Operations
 
-Made by `tools/op_docs.py` from the table of operations (`src/core/functions.def`); do not edit. Each is a C function (`weft_NAME`, documented in
-`include/weft/ops*.h`), a name for `weft_apply`, and a function and method in Python. Names, order of arguments, defaults, broadcasting and promotion are
+Made by `tools/op_docs.py` from the table of operations (`src/core/functions.def`); do not edit. Each is a name for `weft_apply`, a function and method in Python, and, but for
+second names of others, a C function `weft_NAME` (documented in `include/weft/ops*.h`; those of `quantize_rows` and `dequantize_rows` are `weft_quantize_to_rows` and
+`weft_dequantize_from_rows`). Names, order of arguments, defaults, broadcasting and promotion are
 PyTorch's; where one differs its line says so.
 
 The bound is the largest error against exact arithmetic on the stored inputs, element by element: `eps` unit roundoff of the result's dtype (2^-24 for f32, 2^-11

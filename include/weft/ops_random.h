@@ -29,8 +29,8 @@ WEFT_API weft_status weft_manual_seed(weft_ctx *ctx, uint64_t seed);
 WEFT_API weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g);
 /* Normal, mean 0 and deviation 1; |x| is below 6.7. Source: Box and Muller 1958. */
 WEFT_API weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g);
-/* Integers low .. high - 1 in any plain dtype but bool, biased by less than 2^-32.
- * Errors: WEFT_E_VALUE unless low < high, high - low is at most 2^32, and i32 (u32 and i64 for those dtypes) holds them. */
+/* Integers low .. high - 1 in any plain dtype but bool; the probability of each is within 2^-64 of 1 / (high - low).
+ * Errors: WEFT_E_VALUE unless low < high, and i32 (u32 and i64 for those dtypes) holds them; WEFT_E_DTYPE. */
 WEFT_API weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g);
 /* Uniform from low to high; rounding may give high. Errors: WEFT_E_VALUE for a bound that is not finite. */
 WEFT_API weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g);
@@ -41,6 +41,8 @@ WEFT_API weft_tensor *weft_normal(weft_tensor *mean, weft_tensor *std, weft_gene
 /* In the shape and dtype of x. */
 WEFT_API weft_tensor *weft_rand_like(weft_tensor *x, weft_generator *g);
 WEFT_API weft_tensor *weft_randn_like(weft_tensor *x, weft_generator *g);
+/* Integers low .. high - 1 in the shape and dtype of x. Errors: as weft_randint. */
+WEFT_API weft_tensor *weft_randint_like(weft_tensor *x, int64_t low, int64_t high, weft_generator *g);
 /* 1 with probability p, element by element, else 0; shape and dtype of p. A p below 0 counts as 0, above 1 as 1. */
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g);
 /* i32 indices drawn by weights that need not add up to 1.

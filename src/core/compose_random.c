@@ -200,6 +200,14 @@ weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t 
     return wf_composite_end(&c, compose_randint(ctx, dtype, low, high, rank, shape, g));
 }
 
+weft_tensor *weft_randint_like(weft_tensor *x, int64_t low, int64_t high, weft_generator *g)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "randint_like", 1, WF_INPUTS(x)))
+        return c.failed;
+    return wf_composite_end(&c, compose_randint(c.ctx, (weft_dtype)x->node->dtype, low, high, x->view.rank, x->view.shape, g));
+}
+
 /* ---- normal and exponential numbers ---- */
 
 static weft_tensor *normal(const draw *d, weft_dtype dtype)

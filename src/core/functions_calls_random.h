@@ -26,6 +26,15 @@ static weft_tensor *randint(const wf_call *c)
     return weft_randint(CTX, D(3), I(0), V(1)[0], N(2), V(2), GENERATOR(4));
 }
 
+/* (input, low, high), or (input, high): then high stands where low does. */
+static weft_tensor *randint_like(const wf_call *c)
+{
+    int64_t low = HAS(2) ? I(1) : 0, high = HAS(2) ? I(2) : I(1);
+    if (!HAS(3) || weft_tensor_status(T(0)) != WEFT_OK)
+        return weft_randint_like(T(0), low, high, GENERATOR(4));
+    return weft_randint(weft_tensor_ctx(T(0)), D(3), low, high, weft_tensor_rank(T(0)), weft_tensor_shape(T(0)), GENERATOR(4));
+}
+
 static weft_tensor *normal_sized(const wf_call *c)
 {
     weft_tensor *mean = HAS(2) ? weft_expand(T(0), N(2), V(2)) : T(0);

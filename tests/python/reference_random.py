@@ -82,11 +82,21 @@ def drawn_randint(d):
 
 @reference("randint", draw=drawn_randint)
 def randint(low, high, size, dtype, seed, offset):
+    return integers_of(low, high, size, seed, offset)
+
+
+def integers_of(low, high, size, seed, offset):
     w = [x.astype(np.uint64) for x in words_of(size, seed, offset)]
     if high - low > 2**32:
         return np.array([(((int(a) << 32) + int(b)) * (high - low) >> 64) + low for a, b in zip(w[0].flat, w[1].flat)], np.int64).reshape(size)
     n = np.uint64(high - low)
     return ((w[0] * n + (w[1] * n >> SHIFT)) >> SHIFT).astype(np.int64) + low
+
+
+@reference("randint_like", draw=lambda d: (d.tensor(), *d.choice(((100,), (-5, 5), (7, 127))), stream(d)), dtypes=("float32", "float16", "int32", "int64", "int8"),
+           result="same")
+def randint_like(x, *ends, seed, offset):
+    return integers_of(*(ends if len(ends) == 2 else (0, *ends)), x.shape, seed, offset)
 
 
 
