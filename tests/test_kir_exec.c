@@ -630,6 +630,76 @@ static void indices_outside_a_binding_touch_nothing_outside(void **state)
             }
 }
 
+/* out[r, c] = table[index[r] * pitch + shift + c], stored as it is or doubled, with a pitch of its own. */
+static void rows_of_every_length_are_picked_and_moved_right(void **state)
+{
+    (void)state;
+    static const weft_dtype types[] = {WEFT_DTYPE_F32, WEFT_DTYPE_I64, WEFT_DTYPE_F16, WEFT_DTYPE_U8};
+    static const int32_t lengths[] = {1, 7, 64, 255, 300, 1500, 2100};
+    for (int t = 0; t < 4; t++)
+        for (int l = 0; l < 7; l++)
+            for (int how = 0; how < 4; how++) { /* 1: doubled; 2: rows of an axis, not picked */
+                world *w = calloc(1, sizeof *w);
+                int32_t cols = lengths[l], rows = 23, gap = how == 0 ? 0 : 3, pitch = cols + 1;
+                int64_t extents[] = {rows, cols};
+                int32_t shift[] = {2, 0, 1}, by_axis[] = {1, pitch, 1}, by_row[] = {0, 1, 0}, out[] = {gap, cols + gap, 1};
+                fx_begin(&w->f, 2, 0, extents);
+                bind_data(w, types[t], (rows + 1) * pitch, WF_ACCESS_READ);
+                bind_data(w, WEFT_DTYPE_I32, rows, WF_ACCESS_READ);
+                bind_data(w, types[t], rows * (cols + gap) + gap, WF_ACCESS_WRITE);
+                for (int r = 0; r < rows; r++)
+                    ((int32_t *)w->b[1].got)[r] = (int32_t)rnd((uint32_t)rows);
+                fx_stage(&w->f, WF_KSTAGE_OUTER);
+                int at = fx_affine(&w->f, how == 2 ? by_axis : shift);
+                if (how != 2) {
+                    int row = fx_load(&w->f, 1, fx_affine(&w->f, by_row));
+                    row = fx_op(&w->f, WF_KOP_MUL, WF_KTY_I32, row, fx_imm(&w->f, WF_KOP_STATIC, WF_KTY_I32, -1, fx_words(&w->f, 1, &pitch), 0), -1);
+                    at = how == 3 ? fx_op(&w->f, WF_KOP_ADD, WF_KTY_I32, row, at, -1) : fx_op(&w->f, WF_KOP_ADD, WF_KTY_I32, at, row, -1);
+                }
+                int v = fx_load(&w->f, 0, at);
+                if (how == 1)
+                    v = fx_op(&w->f, WF_KOP_ADD, wf_kty_of_dtype(types[t]), v, v, -1);
+                fx_store(&w->f, 2, fx_affine(&w->f, out), v);
+                check_world(w, "rows", (uint64_t)(t * 100 + l * 10 + how));
+                done(w);
+            }
+}
+
+static void rows_outside_a_binding_touch_nothing_outside(void **state)
+{
+    (void)state;
+    enum { ROWS = 19, TABLE = 11 };
+    for (int32_t cols = 5; cols < 2000; cols *= 6) {
+        world *w = calloc(1, sizeof *w);
+        int64_t extents[] = {ROWS, cols};
+        int32_t shift[] = {-1, 0, 1}, by_row[] = {0, 1, 0}, out[] = {-2, cols, 1};
+        fx_begin(&w->f, 2, 0, extents);
+        bind_data(w, WEFT_DTYPE_F32, TABLE * cols, WF_ACCESS_READ);
+        bind_data(w, WEFT_DTYPE_I32, ROWS, WF_ACCESS_READ);
+        bind_data(w, WEFT_DTYPE_F32, ROWS * cols - 3, WF_ACCESS_WRITE);
+        float *x = (float *)w->b[0].got, *y = (float *)w->b[2].got;
+        int32_t *index = (int32_t *)w->b[1].got;
+        for (int64_t i = 0; i < TABLE * cols; i++)
+            x[i] = (float)i + 1;
+        for (int r = 0; r < ROWS; r++)
+            index[r] = r % 4 == 0 ? (int32_t)rnd(40) - 20 : (int32_t)rnd(TABLE);
+        fx_stage(&w->f, WF_KSTAGE_OUTER);
+        int at = fx_affine(&w->f, shift), row = fx_load(&w->f, 1, fx_affine(&w->f, by_row));
+        row = fx_op(&w->f, WF_KOP_MUL, WF_KTY_I32, row, fx_imm(&w->f, WF_KOP_STATIC, WF_KTY_I32, -1, fx_words(&w->f, 1, &cols), 0), -1);
+        fx_store(&w->f, 2, fx_affine(&w->f, out), fx_load(&w->f, 0, fx_op(&w->f, WF_KOP_ADD, WF_KTY_I32, at, row, -1)));
+        uint32_t error;
+        run_with(w, pools[1], &error);
+        for (int64_t i = 2; i < ROWS * cols && i - 2 < ROWS * cols - 3; i++) {
+            int64_t from = index[i / cols] * (int64_t)cols + i % cols - 1;
+            from = from < 0 ? 0 : from >= TABLE * cols ? TABLE * cols - 1 : from;
+            assert_true(y[i - 2] == x[from]);
+        }
+        for (int g = 0; g < GUARD; g++)
+            assert_int_equal(w->b[2].got[w->b[2].bytes + (size_t)g], 0x5a);
+        done(w);
+    }
+}
+
 static void large_outputs_are_stored_past_the_caches_and_right(void **state)
 {
     (void)state;
@@ -856,6 +926,8 @@ int main(void)
         cmocka_unit_test(extremes_of_rows_with_nan_are_nan_and_their_first_index),
         cmocka_unit_test(empty_rows_give_starting_values_and_empty_outputs_run_nothing),
         cmocka_unit_test(indices_outside_a_binding_touch_nothing_outside),
+        cmocka_unit_test(rows_of_every_length_are_picked_and_moved_right),
+        cmocka_unit_test(rows_outside_a_binding_touch_nothing_outside),
         cmocka_unit_test(large_outputs_are_stored_past_the_caches_and_right),
         cmocka_unit_test(an_index_outside_its_extent_sets_the_error_words),
         cmocka_unit_test(a_cancelled_kernel_says_so),

@@ -71,7 +71,30 @@ static void bind_binary(const kx_run *x, const wf_kinstr *in, kx_val *v, kx_step
             return;
         }
     }
+    if (in->type == WF_KTY_I32 && a->cls == v->cls && b->cls == KX_S && v->cls != KX_S && ops->vec_scalar_i32[in->op]) {
+        s->f2 = ops->vec_scalar_i32[in->op];
+        return;
+    }
     s->expand = (uint8_t)((a->cls != v->cls) | (b->cls != v->cls) << 1);
+}
+
+/* i = a + b, an index of one LOAD only: is one of the two linear and contiguous along q, the other a value for each row of the
+ * tile? Then rows are moved whole, and the index of each element is never made. */
+static bool picks_rows(const kx_run *x, int i)
+{
+    const wf_kir *k = x->k;
+    const wf_kinstr *in = &k->instr[i];
+    if (x->p < 0 || in->op != WF_KOP_ADD || in->type != WF_KTY_I32 || x->kernel->info[i].uses != 1)
+        return false;
+    const bool a_linear = x->val[in->a].linear;
+    const kx_val *l = &x->val[a_linear ? in->a : in->b], *r = &x->val[a_linear ? in->b : in->a];
+    if (!l->linear || l->sc != 1 || r->linear || r->by_row || r->cls != KX_P)
+        return false;
+    const kx_info *info = &x->kernel->info[i];
+    for (int j = i + 1; j < k->n_instr && x->kernel->info[j].stage == info->stage; j++)
+        if (k->instr[j].op == WF_KOP_LOAD && k->instr[j].a == i)
+            return weft_dtype_block((weft_dtype)k->bind[k->instr[j].slot].dtype) == 1;
+    return false;
 }
 
 static void bind_one(kx_run *x, int i, int stage, kx_step *s)
@@ -105,8 +128,8 @@ static void bind_one(kx_run *x, int i, int stage, kx_step *s)
         break;
     case WF_KOP_UNRAVEL: s->kind = KX_UNRAVEL; break;
     case WF_KOP_LOAD:
-        index_operands = is_index(&x->val[in->a]);
-        s->kind = index_operands ? KX_LOAD : KX_LOAD_GATHER;
+        index_operands = is_index(&x->val[in->a]) || x->val[in->a].by_row;
+        s->kind = x->val[in->a].by_row ? KX_LOAD_ROWS : index_operands ? KX_LOAD : KX_LOAD_GATHER;
         if (x->k->bind[in->slot].access != WF_ACCESS_READ)
             v->level = deepest; /* never before an earlier STORE */
         break;
@@ -168,6 +191,13 @@ static void bind_one(kx_run *x, int i, int stage, kx_step *s)
             index_operands = 2;
             break;
         }
+        if (picks_rows(x, i)) {
+            s->kind = KX_ROWS;
+            v->by_row = 1;
+            index_operands = 2;
+            x->val[x->val[in->a].linear ? in->b : in->a].need = 1;
+            break;
+        }
         bind_binary(x, in, v, s);
     }
     if (v->cls != KX_S)
@@ -204,6 +234,23 @@ static void bind_steps(kx_run *x)
             memcpy(steps, sorted, st->count * sizeof *steps);
         }
         n += st->count;
+    }
+}
+
+/* Rows of a tile that a STORE takes as a LOAD finds them go from one to the other in one move. */
+static void bind_moves(kx_run *x)
+{
+    if (!x->kernel->moves || x->p < 0)
+        return;
+    kx_step *end = x->step + x->first[0][3], *load = NULL;
+    for (kx_step *s = x->step; s < end; s++) {
+        const wf_kinstr *in = &x->k->instr[s->i];
+        if (s->kind == KX_LOAD || s->kind == KX_LOAD_ROWS)
+            load = s->cls == KX_F && (x->val[in->a].by_row || (x->val[in->a].linear && x->val[in->a].sc == 1)) ? s : NULL;
+        else if (s->kind == KX_STORE && load && in->b == load->i && s->cls == KX_F && x->val[in->a].linear && x->val[in->a].sc == 1) {
+            load->kind = KX_MOVED;
+            s->kind = KX_STORE_MOVED;
+        }
     }
 }
 
@@ -355,6 +402,7 @@ void wf_kx_bind(kx_run *x, const wf_cpu_kernel *kernel, const wf_cpu_run *run)
     wf_kx_choose(x);
     wf_kx_layout(x);
     bind_steps(x);
+    bind_moves(x);
     choose_walks(x);
     x->chunks = count_chunks(x);
     choose_keeps(x);

@@ -32,6 +32,8 @@ enum {
     KX_WALK_COLS_MIN = 4096, /* and how many are walked together: making the list costs as much as 400 elements, */
     KX_WALK_COLS_MAX = 65536,
     KX_WALK_PARTS = 64,      /* but threads want parts */
+    KX_BLOCK_MOVE = 4096,    /* elements of a tile of short rows that are moved as they are: nothing is kept of them, */
+    KX_MOVE_AXIS = 2048,     /* and rows below this that an index picks share a tile, so that one is asked for behind the other */
     KX_KEEP_BYTES = 128 << 10, /* of a row's values that a later stage uses again: a part of the second-level cache */
     KX_MAX_AXES = WF_KIR_MAX_AXES,
     KX_PAGE = 4096,       /* slots of whole pages get */
@@ -59,6 +61,8 @@ struct wf_cpu_kernel {
     int n_accs;
     int n_row_stages; /* REDUCE and MAP */
     bool bare_rows;   /* no loop between a load and its fold */
+    bool moves;       /* elementwise, and what is loaded is stored as it is, */
+    bool picks_rows;  /* from where an index says */
     bool has_twins;   /* some costly value is computed in two row stages */
     int16_t *twin;    /* instruction of an earlier row stage of the same form, -1: none */
     kx_info *info;
@@ -66,6 +70,7 @@ struct wf_cpu_kernel {
 
 typedef enum kx_kind {
     KX_CONST, KX_STATIC, KX_STEP, KX_AFFINE, KX_AXIS, KX_SUM /* of index forms */, KX_UNRAVEL, KX_LOAD, KX_LOAD_GATHER,
+    KX_ROWS /* an index of rows, see by_row */, KX_LOAD_ROWS, KX_MOVED /* by its store */, KX_STORE_MOVED,
     KX_ACC, KX_IN, KX_STORE, KX_STORE_SCATTER, KX_CHECK, KX_VEC1, KX_VEC2, KX_VEC3
 } kx_kind;
 
@@ -74,6 +79,7 @@ typedef struct kx_val {
     uint8_t cls, level; /* level: changes 0 never, 1 with the outer tile, 2 with the inner tile */
     uint8_t linear;     /* I32 that is base + r * sr + c * sc over the tile */
     uint8_t need;       /* somebody reads its elements */
+    uint8_t by_row;     /* I32 that is a linear value, contiguous along a row, plus one that differs from row to row */
     int32_t sr, sc;
 } kx_val;
 
@@ -170,6 +176,11 @@ typedef struct kx_form {
 } kx_form;
 kx_form wf_kx_form(const kx_ctx *c, int i, uint8_t cls);
 bool wf_kx_inside(const kx_form *f, int64_t limit); /* all indices in 0 .. limit-1 */
+/* Where each row of a tile begins in a binding: base + r * step + at[r]. */
+typedef struct kx_rows {
+    int64_t base, step;
+    const int32_t *at; /* NULL: none */
+} kx_rows;
 /* What a LOAD or STORE reaches. */
 typedef struct kx_memory {
     char *ptr;

@@ -34,6 +34,21 @@ static void last_uses(const wf_kir *k, kx_info *info, int *last)
     }
 }
 
+/* Rows that an index picks are moved by the LOAD, or by the STORE behind it: what the index is the sum of lives until then. */
+static void keep_picks(const wf_kir *k, const kx_info *info, int *last)
+{
+    for (int i = 0; i < k->n_instr; i++) {
+        const wf_kinstr *in = &k->instr[i];
+        const wf_kinstr *load = in->op == WF_KOP_STORE ? &k->instr[in->b] : in;
+        if (load->op != WF_KOP_LOAD || k->instr[load->a].op != WF_KOP_ADD)
+            continue;
+        const int16_t operand[2] = {k->instr[load->a].a, k->instr[load->a].b};
+        for (int o = 0; o < 2; o++)
+            if (info[operand[o]].stage == info[i].stage)
+                last[operand[o]] = WF_MAX(last[operand[o]], i);
+    }
+}
+
 /* A value's slot is taken before those of its operands are given back: loops never overlap. */
 static int assign_slots(const wf_kir *k, kx_info *info, const int *last)
 {
@@ -145,6 +160,28 @@ static void find_twins(wf_cpu_kernel *ck)
 
 bool wf_kx_costly(const wf_cpu_kernel *k, int i) { return is_costly(k->k->instr[i].op); }
 
+/* One LOAD, one STORE that takes it as it is, and nothing else but indices: rows may go past the blocks. */
+static void find_moves(wf_cpu_kernel *ck)
+{
+    const wf_kir *k = ck->k;
+    const wf_kinstr *store = NULL;
+    if (k->n_inner || k->n_stages != 1)
+        return;
+    for (int i = 0; i < k->n_instr; i++) {
+        if (k->instr[i].op == WF_KOP_STORE && store)
+            return;
+        if (k->instr[i].op == WF_KOP_STORE)
+            store = &k->instr[i];
+    }
+    if (!store || k->instr[store->b].op != WF_KOP_LOAD || ck->info[store->b].uses != 1)
+        return;
+    const wf_kinstr *load = &k->instr[store->b], *index = &k->instr[load->a];
+    const wf_kbind *from = &k->bind[load->slot];
+    ck->moves = from->access == WF_ACCESS_READ && from->dtype == k->bind[store->slot].dtype && weft_dtype_block((weft_dtype)from->dtype) == 1 &&
+                weft_dtype_block_bytes((weft_dtype)from->dtype) >= 4;
+    ck->picks_rows = ck->moves && index->op == WF_KOP_ADD && k->instr[index->a].op == WF_KOP_AFFINE && k->instr[index->b].op != WF_KOP_AFFINE;
+}
+
 static bool is_loop(const wf_kir *k, const wf_kinstr *in)
 {
     if (in->op == WF_KOP_LOAD) {
@@ -197,7 +234,9 @@ weft_status wf_cpu_kernel_create(const wf_kir *k, wf_cpu_kernel **out)
     }
     int last[WF_KIR_MAX_INSTR];
     last_uses(k, info, last);
+    keep_picks(k, info, last);
     ck->n_slots = assign_slots(k, info, last);
+    find_moves(ck);
     if (ck->n_row_stages > 1)
         find_twins(ck);
     *out = ck;

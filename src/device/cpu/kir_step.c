@@ -252,6 +252,42 @@ static void load_form(kx_ctx *c, const kx_step *s)
     }
 }
 
+/* The rows of LOAD or STORE `in`, contiguous along each. */
+static kx_rows rows_of(const kx_ctx *c, const wf_kinstr *in)
+{
+    const kx_val *v = &c->x->val[in->a];
+    if (!v->by_row)
+        return (kx_rows){base_of(c, in->a), v->sr, NULL};
+    const wf_kinstr *sum = &c->x->k->instr[in->a];
+    const bool a_linear = c->x->val[sum->a].linear;
+    const int linear = a_linear ? sum->a : sum->b;
+    return (kx_rows){base_of(c, linear), c->x->val[linear].sr, c->at[a_linear ? sum->b : sum->a]};
+}
+
+static inline int64_t row_at(const kx_rows *w, int64_t r) { return w->base + r * w->step + (w->at ? w->at[r] : 0); }
+
+static bool row_inside(int64_t first, int64_t cols, int64_t limit) { return first >= 0 && first <= limit - cols; }
+
+static void load_rows(kx_ctx *c, const kx_step *s)
+{
+    const wf_kinstr *in = &c->x->k->instr[s->i];
+    const kx_memory src = wf_kx_memory(c, in);
+    const kx_rows w = rows_of(c, in);
+    const size_t esize = c->x->kernel->info[s->i].esize;
+    char *d = place(c, s->i, s->cls);
+    for (int64_t r = 0; r < c->rows; r++, d += (size_t)c->cols * esize) {
+        const int64_t first = row_at(&w, r);
+        if (row_inside(first, c->cols, src.limit)) {
+            c->x->kernel->ops->load[src.dtype](d, src.ptr + (first << src.log2_bytes), c->cols);
+            continue;
+        }
+        const kx_form f = {first, 1, c->cols, 0, 1};
+        int32_t *index = temp(c, TEMP_INDEX);
+        indices_of(c, &f, index);
+        gather(c, &src, d, index, c->cols, esize);
+    }
+}
+
 /* ---- stores ---- */
 
 /* The value in its storage type: in place when it has that type already. */
@@ -321,6 +357,43 @@ static void store_form(kx_ctx *c, const kx_step *s)
         put_strided(t.ptr + ((f.base + r * f.sr) << lb), raw + (r * f.cols << lb), lb, f.sc, f.cols);
 }
 
+/* Rows from a LOAD, which did nothing, to the STORE that takes them. */
+static void store_moved(kx_ctx *c, const kx_step *s)
+{
+    enum { AHEAD_BYTES = 1024 }; /* from there on the processor reads ahead by itself */
+    if (!c->stores)
+        return;
+    const wf_kinstr *in = &c->x->k->instr[s->i], *from = &c->x->k->instr[in->b];
+    const kx_memory src = wf_kx_memory(c, from), dst = wf_kx_memory(c, in);
+    const kx_rows rs = rows_of(c, from), rd = rows_of(c, in);
+    bool inside = true;
+    for (int64_t r = 0; r < c->rows; r++)
+        inside &= row_inside(row_at(&rs, r), c->cols, src.limit) && row_inside(row_at(&rd, r), c->cols, dst.limit);
+    if (!inside) {
+        const kx_step load = {.i = in->b, .cls = s->cls};
+        if (rs.at)
+            load_rows(c, &load);
+        else
+            load_form(c, &load);
+        store_form(c, s);
+        return;
+    }
+    const size_t bytes = (size_t)c->cols << src.log2_bytes;
+    for (int64_t r = 0; r < c->rows; r++) {
+        const char *a = src.ptr + (row_at(&rs, r) << src.log2_bytes);
+        char *d = dst.ptr + (row_at(&rd, r) << dst.log2_bytes);
+        if (r + 1 < c->rows) {
+            const char *next = src.ptr + (row_at(&rs, r + 1) << src.log2_bytes);
+            for (size_t at = 0; at < WF_MIN(bytes, AHEAD_BYTES); at += 64)
+                __builtin_prefetch(next + at, 0, 3);
+        }
+        if (s->nt)
+            c->x->kernel->ops->stream(d, a, bytes);
+        else
+            memcpy(d, a, bytes);
+    }
+}
+
 /* ---- sources ---- */
 
 static void run_time_word(kx_ctx *c, const kx_step *s)
@@ -362,6 +435,10 @@ void wf_kx_one(kx_ctx *c, const kx_step *s)
     case KX_UNRAVEL: unravel(c, s); break;
     case KX_LOAD: load_form(c, s); break;
     case KX_LOAD_GATHER: load_gather(c, s); break;
+    case KX_ROWS:
+    case KX_MOVED: break;
+    case KX_LOAD_ROWS: load_rows(c, s); break;
+    case KX_STORE_MOVED: store_moved(c, s); break;
     case KX_ACC: c->at[s->i] = wf_kx_acc_result(c, in->slot, (int)in->imm); break;
     case KX_IN: input(c, s); break;
     case KX_STORE: store_form(c, s); break;

@@ -138,8 +138,8 @@ static void choose_elementwise(kx_run *x)
     if (p >= 0 && x->extent[q] >= 8) {
         int64_t cols = even_part(x->extent[q], TRANSPOSE_TILE);
         wf_kx_set_tile(x, p, q, even_part(x->extent[p], TRANSPOSE_BLOCK / cols), cols);
-    } else if (x->extent[q] < SHORT_AXIS) {
-        join_rows(x, longest_axis(x, 0, n, q), KX_BLOCK);
+    } else if (x->extent[q] < (x->kernel->picks_rows ? KX_MOVE_AXIS : SHORT_AXIS)) {
+        join_rows(x, longest_axis(x, 0, n, q), x->kernel->moves ? KX_BLOCK_MOVE : KX_BLOCK);
     } else {
         wf_kx_set_tile(x, -1, q, 1, even_part(x->extent[q], KX_BLOCK));
     }

@@ -30,6 +30,7 @@ typedef struct wf_vec_ops {
     wf_vec2 binary[WF_KOP_COUNT][WF_KTY_COUNT];    /* by the type of the operands */
     wf_vec2 vec_scalar[WF_KOP_COUNT];              /* F32: b is one element */
     wf_vec2 scalar_vec[WF_KOP_COUNT];              /* F32: a is one element */
+    wf_vec2 vec_scalar_i32[WF_KOP_COUNT];          /* the same of I32, for what indices are made of */
     wf_vec3 exp_shift;                             /* F32: exp(a - b), b is one element; n elements at c (or a) are
                                                       asked for from memory on the way */
     wf_vec3 mul_add;                               /* F32: a * b + c, rounded twice */
