@@ -76,9 +76,9 @@ def merged(files):
         name = run["device"]["name"] + ", " + run["device"]["implementation"]
         into = runs.setdefault((run["device"]["spec"].split(":")[0], name), {"spec": run["device"]["spec"], "name": name, "rows": {}, "failed": set(), "fallback": set(), "planned": {}})
         for op, dtype, cases, worst in run["rows"]:
-            have = into["rows"].setdefault((op, dtype), [0, 0.0])
+            have = into["rows"].setdefault((op, dtype), [0, None])
             have[0] += cases
-            have[1] = max(have[1], worst)
+            have[1] = have[1] if worst is None else max(have[1] or 0.0, worst)
         into["failed"] |= set(run["failed"])
         into["fallback"] |= set(run["fallback"])
         into["planned"].update({(op, dtype): why for op, dtype, why in run.get("planned", [])})
@@ -104,7 +104,8 @@ def write_conformance(table, files):
     total = sum(cases for run in runs for cases, _ in run["rows"].values())
     lines = ["# Conformance", "", "Made by `tools/op_docs.py --conformance FILE.json..` from runs of `tests/python/test_oracle.py` (the script says how); do not edit. For each operation and "
              f"dtype of the result: cases that were drawn ({total} in all, views of every kind among them), and the largest error in units in the last place (2 eps at the magnitude of the exact "
-             "result; where terms cancel, or results are near zero, many units are within the bound of docs/ops.md). 0 is exact. Several files of one device are added up. Devices:", ""]
+             "result; where terms cancel, or results are near zero, many units are within the bound of docs/ops.md). 0 is exact; \"own\" is a "
+             "check of the operation's own, since results are not unique or are bounded as a whole: factors are multiplied, draws counted. Several files of one device are added up. Devices:", ""]
     lines += [f"{i + 1}. {run['spec']} ({run['name']}): {sum(c for c, _ in run['rows'].values())} cases" for i, run in enumerate(runs)]
     head = "| operation | dtype |" + "".join(f" {i + 1}: cases | ulps | where |" for i in range(len(runs)))
     lines += ["", head, "|---|---|" + "---|---|---|" * len(runs)]
@@ -116,7 +117,7 @@ def write_conformance(table, files):
             for run in runs:
                 cases, worst = run["rows"].get((row[0], dtype), (0, 0))
                 where = "fall-back" if f"{row[0]} {dtype}" in run["fallback"] else "device"
-                line += f" {cases} | {worst:.3g} | {where} |" if cases else " - | - | - |"
+                line += f" {cases} | {'own' if worst is None else f'{worst:.3g}'} | {where} |" if cases else " - | - | - |"
             lines.append(line)
     failed = [f"{run['name']}: {', '.join(sorted(run['failed']))}" for run in runs if run["failed"]]
     lines += ["", "Fall-back means that at least one case ran a kernel on the CPU for the device. Outside the bound: " + ("; ".join(failed) if failed else "none") + "."]
