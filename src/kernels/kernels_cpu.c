@@ -287,17 +287,70 @@ static weft_status choose_quant(const wf_caps *caps, const wf_kernel_req *req, w
 }
 
 /* ---- attention ---- */
+/* Input `at`, if there is one; *types gets its dtype. */
+static weft_status put_mask(const wf_kernel_req *req, int *at, wf_launch *l, int32_t *types)
+{
+    if (!req->attrs.sdpa.has_mask)
+        return WEFT_OK;
+    const wf_operand *m = &req->in[*at];
+    if (m->dtype != WEFT_DTYPE_BOOL && !is_float(m->dtype))
+        return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: a mask of %s", weft_dtype_name(m->dtype));
+    l->statics[23] = m->dtype == WEFT_DTYPE_BOOL ? 1 : 2;
+    *types |= dtype_word(m->dtype, 4);
+    WF_TRY(put(l, 24, m->view.offset));
+    for (int i = 0; i < 4; i++)
+        WF_TRY(put(l, 25 + i, aligned_stride(&m->view, 4, i)));
+    bind(l, (*at)++, WF_ACCESS_READ);
+    return WEFT_OK;
+}
+
+/* The number of keys: a word of the step block, or a tensor. */
+static weft_status put_kv_len(const wf_kernel_req *req, int *at, wf_launch *l, int32_t *types)
+{
+    l->statics[29] = -1;
+    if (!req->attrs.sdpa.has_kv_len)
+        return WEFT_OK;
+    const wf_operand *n = &req->in[*at];
+    if (n->step_slot >= 0) {
+        l->statics[29] = n->step_slot;
+        ++*at;
+        return WEFT_OK;
+    }
+    if (n->dtype != WEFT_DTYPE_I32)
+        return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: kv_len of %s", weft_dtype_name(n->dtype));
+    WF_TRY(put(l, 30, n->view.offset));
+    *types |= WF_KERN_LEN_BOUND;
+    bind(l, (*at)++, WF_ACCESS_READ);
+    return WEFT_OK;
+}
+
+static weft_status put_per_head(const wf_kernel_req *req, int *at, wf_launch *l)
+{
+    const bool has[2] = {req->attrs.sdpa.has_slopes != 0, req->attrs.sdpa.has_sinks != 0};
+    for (int i = 0; i < 2; i++) {
+        if (!has[i])
+            continue;
+        const wf_operand *x = &req->in[*at];
+        if (x->dtype != WEFT_DTYPE_F32 || x->view.rank != 1)
+            return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: %s of %s", i ? "sinks" : "slopes", weft_dtype_name(x->dtype));
+        WF_TRY(put(l, 35 + 2 * i, x->view.offset));
+        WF_TRY(put(l, 36 + 2 * i, x->view.strides[0]));
+        l->statics[39] |= i ? WF_SDPA_SINKS : WF_SDPA_SLOPES;
+        bind(l, (*at)++, WF_ACCESS_READ);
+    }
+    return WEFT_OK;
+}
+
 static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
 {
     wf_launch *l = &out->launch[0];
-    const bool has_mask = req->attrs.sdpa.has_mask != 0, has_len = req->attrs.sdpa.has_kv_len != 0;
-    const bool per_head[2] = {req->attrs.sdpa.has_slopes != 0, req->attrs.sdpa.has_sinks != 0};
     l->row = "sdpa";
     if (req->epilogue)
         return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: takes no epilogue");
-    if (req->n_in < 3 + has_mask + has_len + per_head[0] + per_head[1])
+    if (req->n_in < 3 + (req->attrs.sdpa.has_mask != 0) + (req->attrs.sdpa.has_kv_len != 0) + (req->attrs.sdpa.has_slopes != 0) + (req->attrs.sdpa.has_sinks != 0))
         return wf_fail(WEFT_E_INTERNAL, "sdpa: %d inputs", req->n_in);
     int32_t types = 0;
+    int at = 3;
     for (int i = 0; i < 3; i++) {
         if (req->in[i].view.rank != 4 || !is_float(req->in[i].dtype))
             return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: input %d is %s of rank %d", i, weft_dtype_name(req->in[i].dtype), req->in[i].view.rank);
@@ -309,8 +362,8 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
     if (!is_float(req->out_dtype))
         return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: result in %s", weft_dtype_name(req->out_dtype));
     types |= dtype_word(req->out_dtype, 3);
-    const wf_view *q = &req->in[0].view, *k = &req->in[1].view;
-    const int64_t head[6] = {q->shape[0], q->shape[1], k->shape[1], q->shape[2], k->shape[2], q->shape[3]};
+    const wf_view *q = &req->in[0].view, *k = &req->in[1].view, *v = &req->in[2].view;
+    const int64_t head[6] = {q->shape[0], q->shape[1], k->shape[1], q->shape[2], k->shape[2], q->shape[3]}, e = v->shape[3];
     WF_TRY(put_all(l, 0, head, 6));
     const float scale = req->attrs.sdpa.scale != 0 ? req->attrs.sdpa.scale : 1.0f / sqrtf((float)(head[5] > 0 ? head[5] : 1));
     memcpy(&l->statics[6], &scale, 4);
@@ -319,49 +372,18 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
     WF_TRY(put(l, 7, right));
     WF_TRY(put(l, 32, left));
     memcpy(&l->statics[33], &req->attrs.sdpa.softcap, 4);
-    WF_TRY(put(l, 34, req->in[2].view.shape[3]));
-    if (has_mask) {
-        const wf_operand *m = &req->in[3];
-        if (m->dtype != WEFT_DTYPE_BOOL && !is_float(m->dtype))
-            return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: a mask of %s", weft_dtype_name(m->dtype));
-        l->statics[23] = m->dtype == WEFT_DTYPE_BOOL ? 1 : 2;
-        types |= dtype_word(m->dtype, 4);
-        WF_TRY(put(l, 24, m->view.offset));
-        for (int i = 0; i < 4; i++)
-            WF_TRY(put(l, 25 + i, aligned_stride(&m->view, 4, i)));
-        bind(l, 3, WF_ACCESS_READ);
-    }
-    l->statics[29] = -1;
-    if (has_len) {
-        const int at = 3 + has_mask;
-        if (req->in[at].step_slot >= 0) {
-            l->statics[29] = req->in[at].step_slot;
-        } else {
-            if (req->in[at].dtype != WEFT_DTYPE_I32)
-                return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: kv_len of %s", weft_dtype_name(req->in[at].dtype));
-            WF_TRY(put(l, 30, req->in[at].view.offset));
-            types |= WF_KERN_LEN_BOUND;
-            bind(l, at, WF_ACCESS_READ);
-        }
-    }
-    for (int i = 0, at = 3 + has_mask + has_len; i < 2; i++) {
-        if (!per_head[i])
-            continue;
-        if (req->in[at].dtype != WEFT_DTYPE_F32 || req->in[at].view.rank != 1)
-            return wf_fail(WEFT_E_UNSUPPORTED, "sdpa: %s of %s", i ? "sinks" : "slopes", weft_dtype_name(req->in[at].dtype));
-        WF_TRY(put(l, 35 + 2 * i, req->in[at].view.offset));
-        WF_TRY(put(l, 36 + 2 * i, req->in[at].view.strides[0]));
-        l->statics[39] |= i ? WF_SDPA_SINKS : WF_SDPA_SLOPES;
-        bind(l, at++, WF_ACCESS_READ);
-    }
+    WF_TRY(put(l, 34, e));
+    WF_TRY(put_mask(req, &at, l, &types));
+    WF_TRY(put_kv_len(req, &at, l, &types));
+    WF_TRY(put_per_head(req, &at, l));
     l->statics[31] = types;
     l->n_static = WF_KERN_SDPA_WORDS;
     WF_TRY(check_forced("sdpa", l->row));
-    out->scratch_bytes = wf_kern_sdpa_scratch(head[0], head[1], head[2], head[3], head[4], head[5], req->in[2].view.shape[3], n_threads(caps));
-    out->flops = wf_sdpa_flops(&req->attrs, q, k, &req->in[2].view);
+    out->scratch_bytes = wf_kern_sdpa_scratch(head[0], head[1], head[2], head[3], head[4], head[5], e, n_threads(caps));
+    out->flops = wf_sdpa_flops(&req->attrs, q, k, v);
     for (int i = 0; i < 3; i++)
         out->bytes += (int64_t)weft_dtype_block_bytes(req->in[i].dtype) * wf_view_numel(&req->in[i].view);
-    out->bytes += (int64_t)weft_dtype_block_bytes(req->out_dtype) * wf_view_numel(q);
+    out->bytes += (int64_t)weft_dtype_block_bytes(req->out_dtype) * head[0] * head[1] * head[3] * e;
     return bind_rest(req, l, out, 31);
 }
 
