@@ -39,8 +39,8 @@ WEFT_API weft_tensor *weft_triu(weft_tensor *x, int64_t diagonal);
 WEFT_API weft_tensor *weft_tril_indices(weft_ctx *ctx, int64_t rows, int64_t cols, int64_t diagonal);
 WEFT_API weft_tensor *weft_triu_indices(weft_ctx *ctx, int64_t rows, int64_t cols, int64_t diagonal);
 /* index.shape followed by [n_classes], i32: 1 at the index, else 0. n_classes -1 is the largest index + 1, which is evaluated.
- * Errors: WEFT_E_VALUE for other n_classes below 1, and for -1 without an index; WEFT_E_DTYPE unless index is an integer; WEFT_E_INDEX of the evaluation for an index
- * outside 0 .. n_classes-1. */
+ * Errors: WEFT_E_VALUE for other n_classes below 1, and for -1 without an index; WEFT_E_DTYPE unless index is an integer;
+ * WEFT_E_INDEX of the evaluation for an index outside 0 .. n_classes-1. */
 WEFT_API weft_tensor *weft_one_hot(weft_tensor *index, int64_t n_classes);
 
 #ifdef __cplusplus

@@ -71,13 +71,15 @@ WEFT_API weft_tensor *weft_masked_select(weft_tensor *x, weft_tensor *mask);
 /* x where mask, which broadcasts to x, is false, else the next element of src in row-major order: no evaluation.
  * Too few elements are WEFT_E_INDEX of the evaluation. */
 WEFT_API weft_tensor *weft_masked_scatter(weft_tensor *x, weft_tensor *mask, weft_tensor *src);
-/* The different elements in ascending order; every NaN is its own.
- *   inverse  NULL, or receives for each element of x where it stands in the result
- *   counts   NULL, or receives how often each is there */
+/* [count] of the dtype of x: the different elements in ascending order; every NaN is its own.
+ *   inverse  NULL, or receives for each element of x where it stands in the result: i32 in the shape of x
+ *   counts   NULL, or receives how often each is there: i32 [count]
+ * Errors: WEFT_E_DTYPE for block types; WEFT_E_SHAPE for more elements than i32 counts. */
 WEFT_API weft_tensor *weft_unique(weft_tensor *x, weft_tensor **inverse, weft_tensor **counts);
 /* The different slices along an axis, in lexicographic order; one with a NaN is its own. The order is found on the host.
- *   inverse  NULL, or receives for each slice of x which of the result it is
- *   counts   NULL, or receives how often each is there */
+ *   inverse  NULL, or receives for each slice of x which of the result it is: i32 [extent of the axis]
+ *   counts   NULL, or receives how often each is there: i32 [count]
+ * Errors: as weft_unique; WEFT_E_SHAPE for the axis. */
 WEFT_API weft_tensor *weft_unique_along(weft_tensor *x, int axis, weft_tensor **inverse, weft_tensor **counts);
 /* Each element of an axis as often as counts, [extent] or one number, says.
  *   size     the sum of the counts, or -1: it is evaluated. Fewer fill no place: the last is repeated; more are left out

@@ -133,7 +133,7 @@ WEFT_API weft_status weft_read_as(weft_tensor *t, weft_dtype dtype, void *dst, s
  * reference of `t` and the context is open.
  *   data     receives the address of element [0, 0, ..]; NULL when there are no elements
  *   strides  NULL, or receives the distance in elements along each axis, below 0 for one that runs backwards
- * Errors: as weft_eval; WEFT_E_UNSUPPORTED where the device's memory is not the host's; WEFT_E_DTYPE for block types. */
+ * Errors: as weft_eval; WEFT_E_VALUE for data NULL; WEFT_E_UNSUPPORTED where the device's memory is not the host's; WEFT_E_DTYPE for block types. */
 WEFT_API weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides);
 
 /* Wait for everything submitted on the context. Errors: those of the work waited for; WEFT_E_TIMEOUT. */
