@@ -30,14 +30,14 @@ STRINGS = ("", "nonsense", "\u00e9", "a" * 5000, "none", "->", "i->", "ii,jj->ij
 DTYPES = ("float32", "float16", "bfloat16", "float64", "int32", "uint32", "int8", "uint8", "int64", "bool_", "q8_0", "f12", 99, -1, None)
 
 
-def other_device():
+def other_device(rng):
     if not hasattr(other_device, "tensor"):
         device = wf._weft.Device("cpu")
         other_device.tensor = wf.tensor([[1.0, 2.0]], device=device)
         closed = wf._weft.Device("cpu")
         other_device.closed = wf.tensor([1.0], device=closed)
         closed.close()
-    return random.choice((other_device.tensor, other_device.closed))
+    return rng.choice((other_device.tensor, other_device.closed))
 
 
 def wrong_tensor(rng, x):
@@ -58,7 +58,7 @@ def wrong_tensor(rng, x):
         huge = max(1, rng.choice((2**31 if LAZY else 2**50, 2**33 if LAZY else 2**50, 2**50)) // math.prod(max(n, 1) for n in shape))
         return wf.tensor(np.ones(shape[:k] + [1] + shape[k + 1:], np.float32)).expand(shape[:k] + [huge] + shape[k + 1:])
     elif how == 5:
-        return other_device()
+        return other_device(rng)
     elif how == 6:
         return wf._weft._from_buffer(wf._dtypes.as_dtype("q8_0"), (4, 64), bytes(4 * 2 * 34), None)
     dtype = rng.choice(("float32", "float64", "float16", "int32", "int64", "uint8", "int8", "uint32", "bool")) if how >= 4 else x.dtype.numpy_name or "float32"
@@ -117,10 +117,6 @@ def spoil(rng, arguments, keywords, parameters):
         k = rng.randrange(len(arguments))
         arguments[k] = wrong(rng, arguments[k])
     return arguments, keywords
-
-
-def numbers(error):
-    return any(c.isdigit() for c in str(error))
 
 
 def elements(value):
