@@ -191,12 +191,74 @@ TEST(counts_past_32_and_64_bits_are_no_wrap)
     EXPECT(weft_add(VEC(1), VEC(1)), 0, 2);
 }
 
+/* ---- loops that a software adapter cuts off ---- */
+/* All indices are one: an element of the result takes every element of src. */
+TEST(as_many_indices_as_there_are_may_point_at_one_element)
+{
+    static const int64_t counts[] = {1, 255, 257, 4096, 70001};
+    for (int i = 0; i < 5; i++) {
+        for (int64_t axis = 1; axis <= 3; axis++) {
+            const int64_t n = counts[i];
+            weft_tensor *index = weft_full(ctx, WEFT_DTYPE_I32, DIMS(n), (double)(axis - 1)), *x = FULL(2, axis);
+            weft_tensor *order = weft_arange(ctx, WEFT_DTYPE_F32, n, 0, 1);
+            weft_tensor *sum = weft_scatter_add(x, 0, index, FULL(1, n)), *set = weft_scatter(x, 0, index, order);
+            weft_tensor *most = weft_scatter_reduce(x, 0, index, order, "amax", false);
+            weft_tensor *bytes = weft_scatter_add(weft_full(ctx, WEFT_DTYPE_I8, DIMS(axis), 2), 0, index, weft_full(ctx, WEFT_DTYPE_I8, DIMS(n), 1));
+            const float last[3] = {(float)(n + 2), (float)(n - 1), (float)(int8_t)(n + 2)};
+            weft_tensor *results[4] = {sum, set, bytes, most};
+            for (int k = 0; k < 4; k++) {
+                weft_tensor *at_index = weft_slice(results[k], 0, axis - 1, axis, 1), *others = weft_slice(results[k], 0, 0, axis - 1, 1);
+                EXPECT(weft_cast(at_index, WEFT_DTYPE_F32), 0, last[k == 3 ? 1 : k]);
+                EXPECT(weft_sum(weft_cast(others, WEFT_DTYPE_F32), NULL, 0, false), 0, 2.0f * (float)(axis - 1));
+            }
+        }
+    }
+}
+
+/* Keys of nothing but the last, which a loop that ends early never reaches. */
+TEST(attention_reaches_the_last_key)
+{
+    static const int64_t widths[] = {1, 4, 8, 64}, keys[] = {21840, 21850, 32767, 32768, 16390, 3640, 3645, 3855, 3860};
+    for (int w = 0; w < 4; w++)
+        for (int i = 0; i < 9; i++) {
+            const int64_t d = widths[w], n = keys[i];
+            if (n * d > 300000)
+                continue;
+            weft_tensor *k = weft_cat((weft_tensor *[]){FULL(0, 1, 1, n - 1, d), FULL((double)n, 1, 1, 1, d)}, 2, 2);
+            weft_tensor *y = weft_scaled_dot_product_attention(FULL(0, 1, 1, 2, d), k, k, NULL);
+            EXPECT(weft_slice(weft_reshape(y, DIMS(2 * d)), 0, 2 * d - 1, 2 * d, 1), 1e-4f, 1);
+        }
+}
+
+TEST(products_reach_the_end_of_long_rows)
+{
+    static const int64_t lengths[] = {65534, 65535, 65536, 140000};
+    for (int i = 0; i < 4; i++) {
+        const int64_t n = lengths[i];
+        weft_tensor *row = weft_cat((weft_tensor *[]){FULL(0, 1, n - 1), FULL(1, 1, 1)}, 2, 1);
+        EXPECT(weft_linear(row, weft_expand(row, DIMS(3, n)), NULL), 0, 1, 1, 1);
+        EXPECT(weft_sum(weft_transpose(weft_expand(row, DIMS(3, n)), 0, 1), (int[]){0}, 1, false), 0, 1, 1, 1);
+        EXPECT(weft_slice(weft_cumsum(weft_expand(row, DIMS(2, n)), 1), 1, n - 1, n, 1), 0, 1, 1);
+        EXPECT(weft_topk(weft_expand(row, DIMS(2, n)), 1, &(weft_tensor *){NULL}), 0, (float)(n - 1), (float)(n - 1));
+    }
+    for (int64_t blocks = 6552; blocks <= 7300; blocks += 187) { /* q8_0, of which the last block alone is not 0 */
+        uint8_t *w = calloc((size_t)blocks, 34);
+        assert_non_null(w);
+        w[34 * (blocks - 1) + 1] = 0x3c;
+        w[34 * (blocks - 1) + 33] = 3;
+        weft_tensor *t = weft_tensor_from(ctx, WEFT_DTYPE_Q8_0, DIMS(1, 32 * blocks), w);
+        EXPECT(weft_linear(FULL(1, 2, 32 * blocks), t, NULL), 0, 3, 3);
+        free(w);
+    }
+}
+
 #define FAULTS_LIMITS                                                                                                    \
     cmocka_unit_test(an_elementwise_op_passes_65535_work_groups), cmocka_unit_test(softmax_over_4194241_rows_of_1_is_ones), \
         cmocka_unit_test(a_batch_of_65536_products_of_1_by_1), cmocka_unit_test(reductions_of_more_rows_than_work_groups), \
         cmocka_unit_test(the_sum_of_2_to_25_ones_is_exact), cmocka_unit_test(a_table_larger_than_a_binding_is_read_in_parts), \
         cmocka_unit_test(an_embedding_of_151936_by_1024_fits_under_a_binding_of_128_mib),                                \
-        cmocka_unit_test(more_inputs_than_buffers_are_joined),                                                           \
+        cmocka_unit_test(as_many_indices_as_there_are_may_point_at_one_element), cmocka_unit_test(attention_reaches_the_last_key), \
+        cmocka_unit_test(products_reach_the_end_of_long_rows), cmocka_unit_test(more_inputs_than_buffers_are_joined),                                                           \
         cmocka_unit_test(a_tebibyte_is_out_of_memory_and_1_plus_1_still_works), cmocka_unit_test(counts_past_32_and_64_bits_are_no_wrap)
 
 #endif

@@ -166,6 +166,15 @@ TEST(nan_and_infinity_pass_as_ieee_754_says)
     EXPECT(weft_matmul(weft_reshape(VEC(0, INFINITY), DIMS(1, 2)), weft_reshape(VEC(NAN, 1), DIMS(2, 1))), 0, NAN);
 }
 
+TEST(extremes_at_indices_keep_nan)
+{
+    weft_tensor *x = VEC(NAN, 1, 2, 7), *index = weft_tensor_from(ctx, WEFT_DTYPE_I32, DIMS(4), (int32_t[]){0, 1, 2, 2}), *src = VEC(1, NAN, NAN, 3);
+    EXPECT(weft_scatter_reduce(x, 0, index, src, "amax", true), 0, NAN, NAN, NAN, 7);
+    EXPECT(weft_scatter_reduce(x, 0, index, src, "amin", true), 0, NAN, NAN, NAN, 7);
+    EXPECT(weft_scatter_reduce(x, 0, index, weft_flip(src, 0), "amax", false), 0, 3, NAN, NAN, 7);
+    EXPECT(weft_scatter_reduce(x, 0, weft_flip(index, 0), VEC(INFINITY, -INFINITY, 5, 6), "amin", true), 0, NAN, 1, -INFINITY, 7);
+}
+
 TEST(a_wholly_masked_row_of_attention_is_zeros)
 {
     weft_tensor *q = FULL(1, 1, 1, 2, 5), *v = FULL(3, 1, 1, 3, 5);
@@ -427,7 +436,7 @@ TEST(an_index_that_a_cast_would_wrap_is_outside)
         cmocka_unit_test(empty_tensors_have_the_values_mathematics_gives_them),                                           \
         cmocka_unit_test(the_extreme_of_an_empty_axis_is_an_error), cmocka_unit_test(nothing_empty_reaches_the_device),   \
         cmocka_unit_test(rank_0_goes_through_every_kind_of_op), cmocka_unit_test(nan_and_infinity_pass_as_ieee_754_says), \
-        cmocka_unit_test(a_wholly_masked_row_of_attention_is_zeros), cmocka_unit_test(f16_products_accumulate_in_f32),    \
+        cmocka_unit_test(extremes_at_indices_keep_nan), cmocka_unit_test(a_wholly_masked_row_of_attention_is_zeros), cmocka_unit_test(f16_products_accumulate_in_f32),    \
         cmocka_unit_test(f16_statistics_are_finite_and_right),                                                            \
         cmocka_unit_test(f32_to_f16_rounds_to_even_and_overflows_to_infinity),                                            \
         cmocka_unit_test(odd_counts_of_narrow_types_round_trip), cmocka_unit_test(host_data_may_lie_at_any_address),      \

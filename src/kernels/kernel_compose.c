@@ -181,8 +181,8 @@ bool wf_caps_software(const wf_caps *caps)
 
 bool wf_kernel_rounds(wf_kernel_ask *ask, int64_t rounds)
 {
-    return !wf_caps_software(ask->caps) || rounds <= 65535 ||
-           wf_kernel_refuse(ask, "%lld rounds of a loop, a software adapter makes 65535", (long long)rounds);
+    return !wf_caps_software(ask->caps) || rounds <= WF_SOFTWARE_ROUNDS ||
+           wf_kernel_refuse(ask, "%lld rounds of loops, a software adapter makes %d", (long long)rounds, WF_SOFTWARE_ROUNDS);
 }
 
 weft_status wf_grid_flat(const wf_caps *caps, int64_t n_groups, uint32_t grid[3])

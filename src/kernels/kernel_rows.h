@@ -94,7 +94,8 @@ uint32_t wf_group_limit(const wf_caps *caps); /* invocations; the WebGPU default
 uint32_t wf_group_bytes(const wf_caps *caps);
 bool wf_caps_software(const wf_caps *caps); /* an adapter that runs on the CPU */
 /* Refuses more rounds of loops in one invocation than the device makes: lavapipe ends one after 65,535 of all its loops together,
- * whatever it has done by then (Mesa 22.3, lp_bld_limits.h). */
+ * whatever it has done by then (Mesa 22.3, lp_bld_limits.h). The round in which a loop ends counts. */
+enum { WF_SOFTWARE_ROUNDS = 65535 };
 bool wf_kernel_rounds(wf_kernel_ask *ask, int64_t rounds);
 void wf_launch_bind(wf_launch *l, int what, uint8_t access);
 

@@ -110,7 +110,7 @@ static bool scan_admissible(wf_kernel_ask *ask)
     const line_problem *p = ask->problem;
     if (is_blocks(ask->row) && p->words.lines > INT32_MAX / wf_line_blocks(p->words.n).blocks)
         return wf_kernel_refuse(ask, "%lld lines of blocks pass 32-bit indices", (long long)p->words.lines);
-    if (!is_blocks(ask->row) && !wf_kernel_rounds(ask, 2 * p->words.n / ask->row->param[0]))
+    if (!is_blocks(ask->row) && !wf_kernel_rounds(ask, 2 * (p->words.n / ask->row->param[0] + 2) + ask->row->param[0]))
         return false;
     return wf_line_fits_group(ask, 8 * ask->row->param[0]);
 }

@@ -220,7 +220,7 @@ static bool admissible(wf_kernel_ask *ask)
 {
     const matrix_problem *p = ask->problem;
     if (is_plain(ask->row))
-        return wf_kernel_rounds(ask, p->quant ? p->k / 32 * 9 : p->k);
+        return wf_kernel_rounds(ask, p->quant ? p->k / 32 * 10 + 1 : p->k + 1);
     return is_matvec(ask->row) ? matvec_admissible(ask) : tile_admissible(ask);
 }
 

@@ -186,6 +186,9 @@ static int64_t row_bytes(const sdpa_problem *p, int64_t heads)
     return heads * row_quads(p->d) * 16 + 2 * 4 * heads * ROW_GROUP + 16 * ROW_GROUP;
 }
 
+/* Of its two loops; the inner one ends in a round of its own. */
+static int64_t plain_rounds(const sdpa_problem *p) { return p->tk * ((p->d + 3) / 4 + 2) + 1; }
+
 static bool is_plain(const wf_kernel_row *row) { return strcmp(row->file, "sdpa_plain") == 0; }
 static bool is_tile(const wf_kernel_row *row) { return strcmp(row->file, "sdpa_tile") == 0; }
 static bool is_decode(const wf_kernel_row *row) { return strcmp(row->name, "decode") == 0; }
@@ -208,7 +211,7 @@ static bool admissible(wf_kernel_ask *ask)
     const sdpa_problem *p = ask->problem;
     int64_t group = ask->row->param[0], bytes = 0;
     if (is_plain(ask->row))
-        return wf_kernel_rounds(ask, p->tk * ((p->d + 3) / 4 + 1)) &&
+        return wf_kernel_rounds(ask, plain_rounds(p)) &&
                (p->b * p->hq * p->tq * (p->e + 4) <= INT32_MAX || wf_kernel_refuse(ask, "output passes 32-bit indices"));
     bool tile = is_tile(ask->row), decode = is_decode(ask->row);
     if (tile) {
@@ -233,7 +236,7 @@ static bool wanted(const wf_kernel_ask *ask)
     if (is_plain(ask->row))
         return true;
     if (wf_caps_software(ask->caps)) /* the plain row is quick to compile there, and refuses long loops */
-        return strcmp(ask->row->name, "row") == 0 && p->tk > 65535 / ((p->d + 3) / 4 + 1);
+        return strcmp(ask->row->name, "row") == 0 && plain_rounds(p) > WF_SOFTWARE_ROUNDS;
     if (is_decode(ask->row))
         return p->splits > 1;
     if (strcmp(ask->row->name, "tile_64") == 0)

@@ -13,6 +13,14 @@ enum { BEFORE_ALL = -1, OUTPUT = -2 };      /* places beside those in scratch, s
 
 static int passes_of(const wf_sort_plan *s) { return (s->bits + 3) / 4; }
 
+/* Of all loops of one invocation; a loop ends in a round of its own. */
+static int64_t sort_rounds(const wf_sort_plan *s, int64_t group)
+{
+    int64_t run = ((s->blocks ? wf_line_blocks(s->n).len : s->n) + group - 1) / group;
+    int64_t pass = 2 * (run + 1) + 3 * 17 + group + 2;
+    return s->rank ? s->n + 1 : s->blocks ? pass : (passes_of(s) + 1) * pass;
+}
+
 int64_t wf_sort_words(const wf_sort_plan *s)
 {
     /* Two places, or one beside the output while one work group moves to and fro; and the counts of blocks. */
@@ -156,7 +164,7 @@ static bool sort_admissible(wf_kernel_ask *ask)
         return wf_kernel_refuse(ask, "lines of %lld elements, it takes at most %d", (long long)s.n, RANK_MOST);
     if (wf_sort_words(&s) < 0)
         return wf_kernel_refuse(ask, "%lld lines of %lld elements pass 32-bit indices", (long long)s.lines, (long long)s.n);
-    if (!s.rank && !s.blocks && !wf_kernel_rounds(ask, 16 * s.n / ask->row->param[0]))
+    if (!wf_kernel_rounds(ask, sort_rounds(&s, ask->row->param[0])))
         return false;
     return wf_line_fits_group(ask, s.rank ? 0 : 68 * ask->row->param[0]);
 }
@@ -212,6 +220,7 @@ static weft_status read_scatter(const wf_caps *caps, const wf_kernel_req *req, v
     lw[1] = (int32_t)p->m;
     lw[2] = w[46];
     lw[3] = w[29 + axis];
+    p->bits = 1; /* an axis of one element too: its indices are still put in order */
     while (p->bits < 31 && w[5 + axis] > 1ll << p->bits)
         p->bits++;
     return WEFT_OK;
@@ -223,11 +232,26 @@ static wf_sort_plan index_plan(const scatter_problem *p)
                           .blocks = wf_line_blocks_wanted(p->lines, p->m)};
 }
 
+/* Elements of the result in a 32-bit word. */
+static int per_word(weft_dtype dtype)
+{
+    size_t bytes = weft_dtype_block_bytes(dtype);
+    return bytes < 4 ? (int)(4 / bytes) : 1;
+}
+
+/* Elements of src a round: software adapters make few rounds. */
+static int64_t step_of(const wf_caps *caps) { return wf_caps_software(caps) ? 16 : 1; }
+
 static bool scatter_admissible(wf_kernel_ask *ask)
 {
     const wf_sort_plan s = index_plan(ask->problem);
     if (wf_sort_words(&s) < 0)
         return wf_kernel_refuse(ask, "%lld lines of %lld indices pass 32-bit indices", (long long)s.lines, (long long)s.n);
+    /* An element of the result searches the index, and combines what may be all of it. */
+    const scatter_problem *p = ask->problem;
+    int64_t rounds = 4 * 64 + (p->words.word[2] == WF_SCATTER_SET ? 0 : per_word(ask->req->in[0].dtype) * (p->m / step_of(ask->caps) + 2));
+    if (!wf_kernel_rounds(ask, sort_rounds(&s, ask->row->param[0])) || !wf_kernel_rounds(ask, rounds))
+        return false;
     return wf_line_fits_group(ask, 68 * ask->row->param[0]);
 }
 
@@ -249,8 +273,8 @@ static weft_status sort_index(const wf_kernel_ask *ask, wf_kernel_choice *out)
     return st;
 }
 
-/* How many elements a 32-bit word has, and the type they meet in. */
-static weft_status text_elements(wf_str *out, weft_dtype dtype, int *per_word, const char **type)
+/* How elements are taken out of a 32-bit word, and the type they meet in. */
+static weft_status text_elements(wf_str *out, weft_dtype dtype, const char **type)
 {
     static const char *const loads[3] = {
         "fn %s(i: i32) -> %s {\n    return %s(b%u[i]);\n}\n",
@@ -269,7 +293,6 @@ static weft_status text_elements(wf_str *out, weft_dtype dtype, int *per_word, c
     case WEFT_DTYPE_U8: case WEFT_DTYPE_BOOL: form = 2; break;
     default: return wf_fail(WEFT_E_UNSUPPORTED, "scatter: no WGSL kernel combines %s", weft_dtype_name(dtype));
     }
-    *per_word = 1 << form;
     for (uint32_t b = 0; b < 3; b++)
         wf_str_addf(out, "@group(0) @binding(%u) var<storage, read> b%u: array<u32>;\n", b, b);
     wf_str_add(out, "@group(0) @binding(3) var<storage, read_write> b3: array<u32>;\n"
@@ -285,14 +308,14 @@ static weft_status combine(const wf_kernel_ask *ask, wf_launch *l)
 {
     static const char *const meet[WF_SCATTER_COUNT] = {
         "return b;", "return a + b;", "return a * b;",
-        "return select(b, a, a > b || a != a);", "return select(b, a, a < b || a != a);",
+        "return select(b, a, a > b || nan(a));", "return select(b, a, a < b || nan(a));",
     };
     weft_status st;
     const scatter_problem *p = ask->problem;
     wf_str decls = WF_STR_INIT;
     wf_slots s = {0};
     const char *type;
-    int per_word = 1;
+    const int n = per_word(ask->req->in[0].dtype);
     memcpy(l->statics, p->words.word, sizeof p->words.word);
     l->statics[49] = (int32_t)p->m;
     memcpy(&l->statics[50], p->strides, sizeof p->strides);
@@ -301,12 +324,15 @@ static weft_status combine(const wf_kernel_ask *ask, wf_launch *l)
         wf_launch_bind(l, i, WF_ACCESS_READ);
     wf_launch_bind(l, WF_BIND_OUT, WF_ACCESS_READ_WRITE);
     wf_launch_bind(l, WF_BIND_SCRATCH, WF_ACCESS_READ_WRITE);
-    WF_TRY_GOTO(st, text_elements(&decls, ask->req->in[0].dtype, &per_word, &type), done);
+    WF_TRY_GOTO(st, text_elements(&decls, ask->req->in[0].dtype, &type), done);
+    wf_str_addf(&decls, "fn nan(a: %s) -> bool {\n    return %s;\n}\n", type, type[0] == 'f' ? "wf_is_nan(a)" : "false");
     wf_str_addf(&decls, "fn meet(a: %s, b: %s) -> %s {\n    %s\n}\n", type, type, type, meet[p->words.word[2]]);
     wf_slots_set(&s, "WG", ask->row->param[0]);
-    wf_slots_set(&s, "PER_WORD", per_word);
-    wf_slots_set(&s, "BITS", 32 / per_word);
-    int64_t words = (p->words.word[0] + per_word - 1) / per_word;
+    wf_slots_set(&s, "SET", p->words.word[2] == WF_SCATTER_SET);
+    wf_slots_set(&s, "STEP", step_of(ask->caps));
+    wf_slots_set(&s, "PER_WORD", n);
+    wf_slots_set(&s, "BITS", 32 / n);
+    int64_t words = (p->words.word[0] + n - 1) / n;
     WF_TRY_GOTO(st, wf_grid_flat(ask->caps, (words + ask->row->param[0] - 1) / ask->row->param[0], l->grid), done);
     WF_TRY_GOTO(st, wf_launch_compose(ask, ask->row->file, &s, &decls, false, l), done);
 done:

@@ -88,7 +88,7 @@ static bool admissible(wf_kernel_ask *ask)
             return wf_kernel_refuse(ask, "%lld rows of %lld elements pass 32-bit indices", (long long)p->rows, (long long)p->n);
         bytes = 68 * group;
     }
-    if (!is_select(ask->row) && !is_sort(ask->row) && !wf_kernel_rounds(ask, p->k * (p->n / group + 8)))
+    if (!is_select(ask->row) && !is_sort(ask->row) && !wf_kernel_rounds(ask, p->k * (p->n / group + 12) + 1))
         return false;
     if (group > wf_group_limit(ask->caps))
         return wf_kernel_refuse(ask, "%lld invocations, the device has %u", (long long)group, wf_group_limit(ask->caps));

@@ -2,7 +2,7 @@
 // lie side by side in the order that sort_radix made of the index's lines, and takes their elements of src in that order:
 // by index in the line, so the bits depend on nothing else and the last of several set elements stays.
 //
-// One invocation a 32-bit word of the result (PER_WORD elements of BITS bits). x_at, src_at, bits_of and meet come from the row.
+// One invocation a 32-bit word of the result (PER_WORD elements of BITS bits), STEP elements of src a round. x_at, src_at, bits_of and meet come from the row.
 // Bindings: b0 x, b1 index i32, b2 src, b3 out, b4 the order. Static words: kernel_table.h. Reference: tests/test_indexing.c.
 
 // The element of the index that stands at place i of its line's order.
@@ -36,23 +36,33 @@ fn element(e: i32) -> u32 {
     if (!inside) {
         return bits_of(acc);
     }
+    // The first place that is not before the element's own indices, or with SET not before or among them.
     var low = 0;
     var high = p(49u);
     let m = high;
     while (low < high) {
         let mid = (low + high) / 2;
-        if (index_at(base, order, mid) < mine) {
+        if (index_at(base, order, mid) < mine + {{SET}}) {
             low = mid + 1;
         } else {
             high = mid;
         }
     }
-    for (var i = low; i < m; i++) {
-        if (index_at(base, order, i) != mine) {
-            break;
-        }
-        acc = meet(acc, src_at(src + b4[order + i] * p(37u + axis)));
+{{#if SET}}
+    if (low > 0 && index_at(base, order, max(low, 1) - 1) == mine) {
+        acc = src_at(src + b4[order + low - 1] * p(37u + axis));
     }
+{{#else}}
+    var more = true;
+    for (var i = low; more && i < m; i += {{STEP}}) {
+{{#for K=0..STEP}}
+        more = more && i + {{K}} < m && index_at(base, order, min(i + {{K}}, m - 1)) == mine;
+        if (more) {
+            acc = meet(acc, src_at(src + b4[order + i + {{K}}] * p(37u + axis)));
+        }
+{{/for}}
+    }
+{{/if}}
     return bits_of(acc);
 }
 
