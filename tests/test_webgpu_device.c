@@ -16,6 +16,7 @@
 
 #if __has_include(<webgpu.h>)
 
+#include "runtime.h"
 #include "webgpu_device.h"
 
 static wf_device *dev; /* opened once for the tests that do not break it */
@@ -708,6 +709,51 @@ static void a_destroyed_device_gives_an_error_in_under_a_second(void **state)
     dev->vt->buffer_destroy(dev, 121);
 }
 
+/* Through the public calls: a read in flight and every call after it say DEVICE_LOST, and the weights, which the caller
+ * still has, go to a new context. */
+static void a_context_whose_device_is_lost_says_so_and_a_new_one_takes_the_weights(void **state)
+{
+    (void)state;
+    NEED_RESULTS();
+    char spec[32];
+    snprintf(spec, sizeof spec, "webgpu:%d", adapter_index());
+    weft_ctx_opts opts = {.device = adapter_index() < 0 ? "webgpu" : spec};
+    const int64_t shape[2] = {2, 2};
+    float weights[4] = {1, 2, 3, 4}, back[2][4] = {{0}}, product[4] = {0};
+    weft_ctx *c;
+    weft_fence *fence;
+    OK(weft_ctx_open(&opts, &c));
+    weft_scope *scope = weft_scope_begin(c);
+    weft_tensor *w = weft_tensor_from(c, WEFT_DTYPE_F32, 2, shape, weights), *y = weft_matmul(w, w);
+    OK(weft_read(y, product, sizeof product));
+    assert_true(product[0] == 7 && product[3] == 22);
+    weft_tensor *later = weft_exp(w);
+    OK(weft_read_async(later, back[0], sizeof back[0], &fence));
+    wf_wgpu *d = wf_wgpu_of(c->dev);
+    d->lib.DeviceDestroy(d->device);
+    uint64_t start = wf_now_ns();
+    assert_int_equal(weft_fence_wait(fence, -1), WEFT_E_DEVICE_LOST);
+    assert_non_null(strstr(weft_error_message(), "lost"));
+    weft_fence_destroy(fence);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(weft_read(weft_sqrt(w), back[1], sizeof back[1]), WEFT_E_DEVICE_LOST);
+        assert_int_equal(weft_read(weft_tensor_from(c, WEFT_DTYPE_F32, 2, shape, weights), back[1], sizeof back[1]), WEFT_E_DEVICE_LOST);
+        weft_tensor *big = weft_expand(w, 3, (int64_t[]){100000, 2, 2}), *all = weft_sum(weft_exp(big), NULL, 0, false);
+        assert_int_equal(weft_eval(&all, 1), WEFT_E_DEVICE_LOST);
+    }
+    assert_true(back[1][0] == 0 && back[1][3] == 0);
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+    assert_true(wf_now_ns() - start < 1000000000);
+    OK(weft_ctx_open(&opts, &c));
+    scope = weft_scope_begin(c);
+    w = weft_tensor_from(c, WEFT_DTYPE_F32, 2, shape, weights);
+    OK(weft_read(weft_matmul(w, w), back[1], sizeof back[1]));
+    assert_memory_equal(back[1], product, sizeof product);
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+}
+
 static void lowered_limits_show_in_the_capabilities(void **state)
 {
     (void)state;
@@ -860,6 +906,7 @@ int weft_main(int argc, char **argv)
         cmocka_unit_test(buffers_created_used_and_destroyed_leave_nothing),
         cmocka_unit_test(replaying_a_list_costs_little),
         cmocka_unit_test(a_destroyed_device_gives_an_error_in_under_a_second),
+        cmocka_unit_test(a_context_whose_device_is_lost_says_so_and_a_new_one_takes_the_weights),
         cmocka_unit_test(lowered_limits_show_in_the_capabilities),
         cmocka_unit_test(a_failing_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(devices_on_several_threads_do_not_disturb_each_other),
