@@ -83,6 +83,43 @@ static void long_lines_are_sorted_stably(void **state)
     }
 }
 
+/* Values alone are sorted by another kernel on the CPU: the bits are those of picking by the order, NaNs and -0 where they stood. */
+static void sorted_values_have_the_bits_of_picking_by_the_order(void **state)
+{
+    (void)state;
+    const bool on_cpu = strcmp(test_opts().device, "cpu") == 0;
+    const int64_t sizes[] = {1, 40, 1000, 9001, on_cpu ? 140000 : 600};
+    for (int i = 0; i < 30; i++) {
+        const int64_t n = sizes[i % 5];
+        const int form = i / 5 % 3; /* 0: all bits that there are; 1: few values, with NaNs and both zeros; 2: whole numbers */
+        const bool descending = i >= 15;
+        uint32_t *v = malloc((size_t)n * 2 * sizeof *v), *got = malloc((size_t)n * 8), *want = malloc((size_t)n * 8);
+        assert_non_null(v);
+        assert_non_null(got);
+        assert_non_null(want);
+        for (int64_t k = 0; k < 2 * n; k++) {
+            static const uint32_t few[] = {0, 0x80000000u, 0x7fc00001u, 0xffc00002u, 0x7f800000u, 0xff800000u, 0x3f800000u, 0xbf800000u};
+            v[k] = form == 1 ? few[next_random() % 8] : (uint32_t)next_random() * 2654435761u ^ (uint32_t)next_random();
+            if (form == 0 && !on_cpu && (v[k] & 0x7f800000u) == 0) /* a GPU may read denormals as 0 */
+                v[k] |= 0x3f000000u;
+        }
+        int64_t shape[] = {n, 2};
+        weft_tensor *x = weft_tensor_from(ctx, form == 2 ? WEFT_DTYPE_I32 : WEFT_DTYPE_F32, 2, shape, v);
+        x = i % 2 ? x : weft_contiguous(weft_transpose(x, 0, 1));
+        const int axis = i % 2 ? 0 : 1;
+        assert_int_equal(weft_read(weft_sort(x, axis, descending, NULL), got, (size_t)n * 8), WEFT_OK);
+        weft_tensor *order = weft_argsort(x, axis, descending);
+        assert_int_equal(weft_eval(&order, 1), WEFT_OK);
+        assert_int_equal(weft_read(weft_gather(x, axis, order), want, (size_t)n * 8), WEFT_OK);
+        for (int64_t k = 0; k < 2 * n; k++)
+            if (got[k] != want[k])
+                fail_msg("case %d: element %lld is %08x, expected %08x", i, (long long)k, got[k], want[k]);
+        free(v);
+        free(got);
+        free(want);
+    }
+}
+
 static void order_knows_its_edges(void **state)
 {
     (void)state;
@@ -295,7 +332,8 @@ int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, begin_case, end_case)
     const struct CMUnitTest tests[] = {
-        CASE(sorts_are_stable_on_every_view_and_dtype), CASE(long_lines_are_sorted_stably), CASE(order_knows_its_edges), CASE(searches_find_their_place),
+        CASE(sorts_are_stable_on_every_view_and_dtype), CASE(long_lines_are_sorted_stably), CASE(sorted_values_have_the_bits_of_picking_by_the_order),
+        CASE(order_knows_its_edges), CASE(searches_find_their_place),
         CASE(scatters_combine_in_order_on_every_view_and_dtype), CASE(scatter_reduce_can_leave_itself_out),
         CASE(slices_are_added_copied_and_filled), CASE(an_index_outside_is_an_error_of_the_evaluation),
         CASE(indices_combine_as_in_numpy), CASE(elements_are_picked), CASE(places_become_dense),

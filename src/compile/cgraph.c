@@ -346,6 +346,7 @@ weft_status wf_cgraph_build(wf_compile_state *s)
         s->canon[i] = s->g.n++;
     }
     WF_TRY(wf_contract_bytes(s));
+    wf_contract_sorts(s);
     WF_TRY(wf_unfold_operands(s));
     count_uses(s);
     return WEFT_OK;

@@ -159,6 +159,7 @@ typedef struct wf_compile_state {
 } wf_compile_state;
 weft_status wf_cgraph_build(wf_compile_state *s);
 weft_status wf_contract_bytes(wf_compile_state *s);  /* contract.c: before wf_unfold_operands */
+void wf_contract_sorts(wf_compile_state *s);         /* contract_sort.c */
 weft_status wf_unfold_operands(wf_compile_state *s); /* unfold.c: before uses are counted */
 weft_status wf_fuse(wf_compile_state *s);
 weft_status wf_lower(wf_compile_state *s);

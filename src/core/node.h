@@ -69,7 +69,7 @@ typedef union wf_attrs {
     } sdpa;
     struct { int64_t k; } topk;
     struct { int32_t kind; uint32_t flags; } linalg; /* wf_linalg_kind; inputs [batch, m, n] and maybe [batch, n, k], row-major */
-    struct { int32_t axis; uint32_t kind; } line; /* scan: wf_scan_kind; sort: 1 descending; scatter: wf_scatter_kind */
+    struct { int32_t axis; uint32_t kind; } line; /* scan: wf_scan_kind; sort: 1 descending, + WF_SORT_VALUES; scatter: wf_scatter_kind */
     struct { uint32_t per_byte; } packed; /* MATMUL in a plan for the CPU: numbers in a byte of b, u8 [.., K / per_byte, N]; 0: not packed */
     uint64_t raw[4];
 } wf_attrs;

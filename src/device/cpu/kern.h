@@ -235,6 +235,7 @@ weft_status wf_kern_topk(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_linalg(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_scan(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 weft_status wf_kern_sort(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
+weft_status wf_kern_sort_values(const wf_cpu_run *run, const wf_kern_lines *l, char *scratch); /* of wf_kern_sort, where kind has WF_SORT_VALUES */
 weft_status wf_kern_scatter(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);
 
 #endif

@@ -8,6 +8,8 @@
  */
 #include "kern.h"
 
+#include "line_ops.h"
+
 enum {
     BITS = 11,
     BINS = 1 << BITS,
@@ -266,7 +268,8 @@ weft_status wf_kern_sort(const wf_cpu_run *run, const wf_cpu_kernel *epilogue)
     if (epilogue)
         return wf_kern_bad("sort", "takes no epilogue");
     WF_TRY(wf_kern_lines_read("sort", run, &j.l));
-    if (j.l.out_dtype != WEFT_DTYPE_I32)
+    const bool values = (j.l.kind & WF_SORT_VALUES) != 0;
+    if (!values && j.l.out_dtype != WEFT_DTYPE_I32)
         return wf_kern_bad("sort", "dtype of the result");
     j.wide_keys = j.l.dtype == WEFT_DTYPE_F64 || j.l.dtype == WEFT_DTYPE_I64;
     const bool has_scratch = (run->statics[27] & WF_KERN_HAS_SCRATCH) != 0;
@@ -274,6 +277,11 @@ weft_status wf_kern_sort(const wf_cpu_run *run, const wf_cpu_kernel *epilogue)
     wf_kern_scratch scratch;
     WF_TRY(wf_kern_scratch_get(run, has_scratch ? 2 : -1, wf_kern_sort_scratch(j.l.lines, n, wf_pool_size(run->pool)), &scratch));
     j.scratch = scratch.ptr;
+    if (values) {
+        const weft_status st = wf_kern_sort_values(run, &j.l, j.scratch);
+        wf_kern_scratch_end(&scratch);
+        return st == WEFT_OK ? wf_kern_done(run) : st;
+    }
     if (is_long(n)) {
         for (int64_t line = 0; line < j.l.lines && !wf_kern_cancelled(run); line++) {
             j.from = (uint64_t *)(void *)j.scratch;
