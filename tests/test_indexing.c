@@ -89,10 +89,10 @@ static void sorted_values_have_the_bits_of_picking_by_the_order(void **state)
     (void)state;
     const bool on_cpu = strcmp(test_opts().device, "cpu") == 0;
     const int64_t sizes[] = {1, 40, 1000, 9001, on_cpu ? 140000 : 600};
-    for (int i = 0; i < 30; i++) {
+    for (int i = 0; i < 40; i++) {
         const int64_t n = sizes[i % 5];
-        const int form = i / 5 % 3; /* 0: all bits that there are; 1: few values, with NaNs and both zeros; 2: whole numbers */
-        const bool descending = i >= 15;
+        const int form = i / 5 % 4; /* 0: all bits that there are; 1: few values, with NaNs and both zeros; 2: whole numbers; 3: that differ in low bits, but for one */
+        const bool descending = i >= 20;
         uint32_t *v = malloc((size_t)n * 2 * sizeof *v), *got = malloc((size_t)n * 8), *want = malloc((size_t)n * 8);
         assert_non_null(v);
         assert_non_null(got);
@@ -100,11 +100,13 @@ static void sorted_values_have_the_bits_of_picking_by_the_order(void **state)
         for (int64_t k = 0; k < 2 * n; k++) {
             static const uint32_t few[] = {0, 0x80000000u, 0x7fc00001u, 0xffc00002u, 0x7f800000u, 0xff800000u, 0x3f800000u, 0xbf800000u};
             v[k] = form == 1 ? few[next_random() % 8] : (uint32_t)next_random() * 2654435761u ^ (uint32_t)next_random();
+            if (form == 3)
+                v[k] = k / 2 == n / 3 ? 0x40000000u : v[k] & 0xffff;
             if (form == 0 && !on_cpu && (v[k] & 0x7f800000u) == 0) /* a GPU may read denormals as 0 */
                 v[k] |= 0x3f000000u;
         }
         int64_t shape[] = {n, 2};
-        weft_tensor *x = weft_tensor_from(ctx, form == 2 ? WEFT_DTYPE_I32 : WEFT_DTYPE_F32, 2, shape, v);
+        weft_tensor *x = weft_tensor_from(ctx, form >= 2 ? WEFT_DTYPE_I32 : WEFT_DTYPE_F32, 2, shape, v);
         x = i % 2 ? x : weft_contiguous(weft_transpose(x, 0, 1));
         const int axis = i % 2 ? 0 : 1;
         assert_int_equal(weft_read(weft_sort(x, axis, descending, NULL), got, (size_t)n * 8), WEFT_OK);

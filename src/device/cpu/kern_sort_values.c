@@ -5,6 +5,10 @@
  * the line afterwards, so the result has the bits of picking by the order. Radix passes, least digit first; a long line is
  * dealt out by the top digit first, as in kern_sort.c.
  */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#pragma GCC optimize("O3") /* keys and values in vectors, the digits of a pass unrolled */
+#endif
+
 #include "kern.h"
 
 enum {
@@ -14,6 +18,7 @@ enum {
     SMALL = 48,        /* sorted by insertion */
     SHORT = 8192,      /* below, digits of SHORT_BITS */
     SHORT_BITS = 8,
+    SETTLE_MOVES = 8,  /* of insertion, for each key */
     LONG = 131072,
     PIECES = 16,
     TOP = 32 - BITS,
@@ -125,7 +130,8 @@ static void store_odd(const job *j, int64_t x, int64_t out, const uint32_t *keys
 
 /* ---- one line on one thread ---- */
 
-static void insert_sort(uint32_t *w, int64_t n)
+/* False, and not sorted yet: more than `most` moves. */
+static bool insert_sort(uint32_t *w, int64_t n, int64_t most)
 {
     for (int64_t i = 1; i < n; i++) {
         const uint32_t e = w[i];
@@ -133,7 +139,11 @@ static void insert_sort(uint32_t *w, int64_t n)
         for (; k > 0 && w[k - 1] > e; k--)
             w[k] = w[k - 1];
         w[k] = e;
+        most -= i - k;
+        if (most < 0)
+            return false;
     }
+    return true;
 }
 
 /* Keys first .. end-1 to their digit's places, from both ends: `at` says where the first of each goes, `ends` what the last goes
@@ -150,8 +160,8 @@ static inline __attribute__((always_inline)) void deal(const uint32_t *from, int
         to[at[from[first] >> shift & mask]++] = from[first];
 }
 
-/* Sorted by the lowest `digits` digits of `bits` bits; returns which of the two holds the result. */
-static inline __attribute__((always_inline)) uint32_t *radix(uint32_t *from, uint32_t *to, int64_t n, int bits, int digits)
+/* Sorted by `digits` digits of `bits` bits from bit `low` on; returns which of the two holds the result. */
+static inline __attribute__((always_inline)) uint32_t *radix(uint32_t *from, uint32_t *to, int64_t n, int low, int bits, int digits)
 {
     uint32_t bins[3 * BINS];
     const uint32_t mask = (1u << bits) - 1;
@@ -159,10 +169,10 @@ static inline __attribute__((always_inline)) uint32_t *radix(uint32_t *from, uin
     for (int64_t i = 0; i < n; i++) {
         const uint32_t key = from[i];
         for (int d = 0; d < digits; d++)
-            bins[((uint32_t)d << bits) + (key >> (d * bits) & mask)]++;
+            bins[((uint32_t)d << bits) + (key >> (low + d * bits) & mask)]++;
     }
     for (int d = 0; d < digits; d++) {
-        const int shift = d * bits;
+        const int shift = low + d * bits;
         uint32_t *b = bins + ((size_t)d << bits), ends[BINS], at = 0;
         if (b[from[0] >> shift & mask] == (uint32_t)n)
             continue;
@@ -180,16 +190,34 @@ static inline __attribute__((always_inline)) uint32_t *radix(uint32_t *from, uin
     return from;
 }
 
-/* By all bits, or by those below the top digit where that is the same everywhere. Each call has constant digits. */
+/* By the highest 16 bits that differ, then by insertion, which finds few keys out of place unless many share those bits. */
+static uint32_t *sort_short(uint32_t *from, uint32_t *to, int64_t n)
+{
+    uint32_t any = 0, all = UINT32_MAX;
+    for (int64_t i = 0; i < n; i++) {
+        any |= from[i];
+        all &= from[i];
+    }
+    int width = 0;
+    while (width < 32 && (any ^ all) >> width != 0)
+        width++;
+    const int low = WF_MAX(width - 2 * SHORT_BITS, 0);
+    uint32_t *sorted = radix(from, to, n, low, SHORT_BITS, 2);
+    if (low > 0 && !insert_sort(sorted, n, SETTLE_MOVES * n))
+        sorted = radix(sorted, sorted == from ? to : from, n, 0, SHORT_BITS, 4);
+    return sorted;
+}
+
+/* By all bits, or by those below the top digit where that is the same everywhere. Each call of radix has constant digits. */
 static uint32_t *sort_keys(uint32_t *from, uint32_t *to, int64_t n, bool all)
 {
     if (n <= SMALL) {
-        insert_sort(from, n);
+        insert_sort(from, n, INT64_MAX);
         return from;
     }
     if (n < SHORT)
-        return all ? radix(from, to, n, SHORT_BITS, 4) : radix(from, to, n, SHORT_BITS, 3);
-    return all ? radix(from, to, n, BITS, 3) : radix(from, to, n, BITS, 2);
+        return sort_short(from, to, n);
+    return all ? radix(from, to, n, 0, BITS, 3) : radix(from, to, n, 0, BITS, 2);
 }
 
 static void lines_part(void *user, int64_t index, int64_t count, int worker)
