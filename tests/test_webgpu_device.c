@@ -18,6 +18,7 @@
 
 #include "runtime.h"
 #include "webgpu_device.h"
+#include "weft/ops_indexing.h"
 
 static wf_device *dev; /* opened once for the tests that do not break it */
 
@@ -754,6 +755,81 @@ static void a_context_whose_device_is_lost_says_so_and_a_new_one_takes_the_weigh
     weft_ctx_close(c);
 }
 
+/* A device on which the text of some kernel rows does not compile. */
+static struct {
+    const wf_device_vt *real;
+    const char *label;
+    int refused;
+} picky;
+
+static weft_status picky_create(wf_device *d, uint32_t id, const wf_program_desc *desc)
+{
+    if (desc->kind != WF_PROGRAM_WGSL || !desc->row || (picky.label && strcmp(desc->row, picky.label) != 0))
+        return picky.real->program_create(d, id, desc);
+    picky.refused++;
+    wf_program_desc broken = *desc;
+    broken.wgsl = "fn main( {";
+    return picky.real->program_create(d, id, &broken);
+}
+
+static void expect_products_and_orders(weft_ctx *c)
+{
+    weft_scope *scope = weft_scope_begin(c);
+    const int64_t n = 40;
+    float x[40], top[3], square[40 * 40];
+    int32_t order[40];
+    uint8_t blocks[34] = {0, 0x3c, 1, 2, 3};
+    for (int i = 0; i < 40; i++)
+        x[i] = (float)(i * 7 % 40);
+    weft_tensor *t = weft_tensor_from(c, WEFT_DTYPE_F32, 1, &n, x), *values;
+    weft_tensor *column = weft_reshape(t, 2, (int64_t[]){40, 1}), *row = weft_reshape(t, 2, (int64_t[]){1, 40});
+    weft_topk(t, 3, &values);
+    OK(weft_read(values, top, sizeof top));
+    assert_true(top[0] == 39 && top[1] == 38 && top[2] == 37);
+    OK(weft_read(weft_argsort(t, 0, false), order, sizeof order));
+    for (int i = 0; i < 40; i++)
+        assert_true(x[order[i]] == (float)i);
+    OK(weft_read(weft_relu(weft_matmul(column, row)), square, sizeof square));
+    assert_true(square[41] == 49 && square[40 * 39 + 38] == x[39] * x[38]);
+    weft_tensor *w = weft_tensor_from(c, WEFT_DTYPE_Q8_0, 2, (int64_t[]){1, 32}, blocks);
+    OK(weft_read(weft_linear(weft_slice(row, 1, 0, 32, 1), w, NULL), top, sizeof *top));
+    assert_true(top[0] == 7 * 2 + 14 * 3);
+    weft_scope_end(scope);
+}
+
+static void a_kernel_that_does_not_compile_is_passed_over(void **state)
+{
+    (void)state;
+    NEED_RESULTS();
+    static const char *const labels[] = {"select", "rank", "plain", "row", NULL}; /* NULL: no row compiles, the CPU does it all */
+    char spec[32];
+    snprintf(spec, sizeof spec, "webgpu:%d", adapter_index());
+    weft_ctx_opts opts = {.device = adapter_index() < 0 ? "webgpu" : spec};
+    int refused = 0;
+    for (int i = 0; i < 5; i++) {
+        weft_ctx *c;
+        weft_stats stats;
+        OK(weft_ctx_open(&opts, &c));
+        picky.real = c->dev->vt;
+        picky.label = labels[i];
+        picky.refused = 0;
+        wf_device_vt vt = *c->dev->vt;
+        vt.program_create = picky_create;
+        c->dev->vt = &vt;
+        expect_products_and_orders(c);
+        int first = picky.refused;
+        expect_products_and_orders(c);
+        assert_int_equal(picky.refused, first); /* tried once */
+        OK(weft_ctx_stats(c, &stats));
+        if (!labels[i])
+            assert_true(stats.fallbacks >= 4 && first > 4);
+        refused += labels[i] ? first : 0;
+        c->dev->vt = picky.real;
+        weft_ctx_close(c);
+    }
+    assert_true(refused >= 3);
+}
+
 static void lowered_limits_show_in_the_capabilities(void **state)
 {
     (void)state;
@@ -907,6 +983,7 @@ int weft_main(int argc, char **argv)
         cmocka_unit_test(replaying_a_list_costs_little),
         cmocka_unit_test(a_destroyed_device_gives_an_error_in_under_a_second),
         cmocka_unit_test(a_context_whose_device_is_lost_says_so_and_a_new_one_takes_the_weights),
+        cmocka_unit_test(a_kernel_that_does_not_compile_is_passed_over),
         cmocka_unit_test(lowered_limits_show_in_the_capabilities),
         cmocka_unit_test(a_failing_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(devices_on_several_threads_do_not_disturb_each_other),

@@ -83,8 +83,6 @@ static weft_status launch_program(wf_lowering *l, const wf_launch *la, const wf_
         wf_str_add(&identity, "W");
         wf_str_addn(&identity, (const char *)la->access, sizeof la->access);
         wf_str_addn(&identity, la->wgsl.ptr, la->wgsl.len);
-        if (l->s->env->explain)
-            wf_explain_wgsl(l->s->env->explain, la->wgsl.ptr);
     }
     st = identity.oom ? wf_fail_oom(identity.len) : wf_programs_get(l->programs, &desc, identity.ptr, identity.len, id);
 done:
@@ -130,6 +128,8 @@ static weft_status emit_launch(wf_lowering *l, wf_launch *la, int32_t root, int3
         }
     }
     WF_TRY(launch_program(l, la, ep ? &ep->kir : NULL, &d.program));
+    if (la->kind == WF_PROGRAM_WGSL && l->s->env->explain)
+        wf_explain_wgsl(l->s->env->explain, la->wgsl.ptr);
     if (la->indirect_in >= 0 && l->caps->indirect && !l->host)
         WF_TRY(add_indirect(l, la, anchor, &d.indirect));
     return wf_lower_dispatch(l, &d);
@@ -141,7 +141,27 @@ static weft_status check_kv_len(wf_lowering *l, int32_t anchor)
     return a->attrs.sdpa.has_kv_len ? wf_lower_check(l, a->src[a->n_in - 1], 0, a->in[1].view.shape[2] + 1, wf_op_table[a->op].name) : WEFT_OK;
 }
 
-/* Choose and launch what `req` asks for. */
+/* Choose the first row whose programs the device compiles. Errors: UNSUPPORTED (no row is left). */
+static weft_status choose_row(wf_lowering *l, wf_kernel_req *req)
+{
+    for (;;) {
+        WF_TRY(wf_kernel_choose(&l->dev->caps, req, &l->choice));
+        weft_status st = WEFT_OK;
+        uint32_t id;
+        for (int i = 0; st == WEFT_OK && i < l->choice.n_launches; i++)
+            st = launch_program(l, &l->choice.launch[i], req->epilogue, &id);
+        if (st == WEFT_OK)
+            return st;
+        for (int i = 0; i < l->choice.n_launches; i++)
+            wf_str_free(&l->choice.launch[i].wgsl);
+        if (!l->dev->caps.runs_wgsl || (st != WEFT_E_INTERNAL && st != WEFT_E_UNSUPPORTED))
+            return st;
+        wf_log(WEFT_LOG_WARN, "%s: a kernel is passed over: %s", wf_op_table[req->op].name, weft_error_message());
+        req->skip |= 1ull << l->choice.place;
+    }
+}
+
+/* Launch what was chosen for `req`. */
 static weft_status launch_all(wf_lowering *l, const wf_kernel_req *req, int32_t root, int32_t anchor, const product_piece *piece)
 {
     int32_t scratch = -1;
@@ -253,7 +273,7 @@ static weft_status big_product(wf_lowering *l, const wf_kernel_req *whole, int32
                 if (!cut_product(l, whole, root, anchor, &box, &req, &piece))
                     return wf_fail(WEFT_E_UNSUPPORTED, "%s: a piece of an operand is larger than the device's largest binding (%llu bytes)",
                                    name, (unsigned long long)l->caps->max_binding_bytes);
-                WF_TRY(wf_kernel_choose(l->caps, &req, &l->choice));
+                WF_TRY(choose_row(l, &req));
                 WF_TRY(launch_all(l, &req, root, anchor, &piece));
             }
     return WEFT_OK;
@@ -283,7 +303,7 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
     bool refused = a->dtype == WEFT_DTYPE_F64 && !l->caps->f64;
     if (!refused) {
         WF_TRY(make_operands(l, anchor, &req));
-        st = wf_kernel_choose(l->caps, &req, &l->choice);
+        st = choose_row(l, &req);
         refused = st == WEFT_E_UNSUPPORTED && l->caps->runs_wgsl;
         if (st != WEFT_OK && !refused)
             return st;
@@ -296,7 +316,7 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
         for (int i = 0; req.epilogue && i < l->epilogue.kir.n_bind; i++)
             l->epilogue.kir.bind[i].layout = WF_LAYOUT_PLAIN;
         WF_TRY(make_operands(l, anchor, &req));
-        WF_TRY(wf_kernel_choose(&l->dev->caps, &req, &l->choice));
+        WF_TRY(choose_row(l, &req));
     }
     return launch_all(l, &req, root, anchor, NULL);
 }

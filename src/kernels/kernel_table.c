@@ -13,6 +13,8 @@ static const wf_kernel_row rows[] = {
 #undef WF_KERNEL
 };
 
+_Static_assert(WF_COUNT(rows) <= 64, "wf_kernel_req.skip has a bit a row");
+
 /* How WEFT_KERNEL and messages name the request, and whose rows it walks. */
 typedef struct op_names {
     const char *spoken, *rows;
@@ -105,6 +107,10 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
             continue;
         wf_kernel_ask ask = {.caps = caps, .req = req, .row = row, .problem = problem};
         known = true;
+        if (req->skip >> i & 1) {
+            note(reasons, sizeof reasons, &used, row->name, "does not compile on this device");
+            continue;
+        }
         if (has_features(&ask) && op->family->admissible(&ask)) {
             if (!forced[0] && !op->family->wanted(&ask)) {
                 note(reasons, sizeof reasons, &used, row->name, "not worth it for this shape");
@@ -114,6 +120,7 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
             weft_status st = op->family->build(&ask, out);
             if (st == WEFT_OK) {
                 count_bytes(req, out);
+                out->place = (int)i;
                 memcpy(out->passed, reasons, sizeof out->passed);
                 return WEFT_OK;
             }

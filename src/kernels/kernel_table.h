@@ -46,6 +46,7 @@ typedef struct wf_kernel_req {
      * accumulated f32 value and ending in its STOREs. Its bindings are its own (numbered from 0); the
      * compiler appends them after the kernel's operands. NULL: store IN to the output, contiguous. */
     const wf_kir *epilogue;
+    uint64_t skip;            /* rows that are no longer asked, one bit a wf_kernel_choice.place */
     const wf_unfold *unfold; /* MATMUL on the CPU: that operand's view has offset and batch strides alone. NULL: none */
 } wf_kernel_req;
 
@@ -71,6 +72,7 @@ typedef struct wf_launch {
 /* A sort of long lines takes three a digit; a scatter one more. */
 enum { WF_MAX_LAUNCHES = 3 * 8 + 1 };
 typedef struct wf_kernel_choice {
+    int place;               /* of the row in the table of a device that takes WGSL */
     int n_launches;
     wf_launch launch[WF_MAX_LAUNCHES];
     uint64_t scratch_bytes;
