@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 PACKAGES = ["numpy==2.2.6", "cffi>=1.17", "wgpudawn==0.32.0.4", "scipy==1.17.1", "ml_dtypes==0.6.0", "hypothesis==6.170.17", "pytest==9.2.0"]
-OPTIONAL = ["jax==0.10.2"]  # the tests work without
+OPTIONAL = ["jax==0.10.2", "mypy==2.4.1"]  # the tests work without
 
 
 def main():
