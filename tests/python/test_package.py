@@ -99,6 +99,7 @@ def test_numpy_and_pytorch_notation():
     assert wf.cat([x, x], 1).shape == (2, 6, 4) and wf.cat((x, a)).shape == (4, 3, 4)
     assert wf.add(x, 1, alpha=2).numpy()[0, 0, 0] == 2 and wf.add(a, x).shape == x.shape
     assert x.size() == x.shape and x.size(1) == 3 and x.dim() == x.ndim == 3 and x.numel() == 24 and x.nbytes == 96
+    assert x.is_contiguous() and not x.T.is_contiguous()
     assert x.to(wf.float16).dtype == x.cast("f16").dtype == x.half().dtype == x.astype(np.float16).dtype == wf.float16
 
 

@@ -54,7 +54,7 @@ static PyObject *get_dtype(PyObject *o, void *unused)
 static PyObject *get_device(PyObject *o, void *unused) { return Py_NewRef((PyObject *)((wp_tensor *)o)->device); }
 static PyObject *get_ndim(PyObject *o, void *unused) { return PyLong_FromLong(weft_tensor_rank(((wp_tensor *)o)->t)); }
 static PyObject *get_nbytes(PyObject *o, void *unused) { return PyLong_FromSize_t(weft_tensor_nbytes(((wp_tensor *)o)->t)); }
-static PyObject *get_contiguous(PyObject *o, void *unused) { return PyBool_FromLong(weft_tensor_is_contiguous(((wp_tensor *)o)->t)); }
+static PyObject *is_contiguous(PyObject *o, PyObject *unused) { return PyBool_FromLong(weft_tensor_is_contiguous(((wp_tensor *)o)->t)); }
 static PyObject *numel(PyObject *o, PyObject *unused) { return PyLong_FromLongLong(weft_tensor_numel(((wp_tensor *)o)->t)); }
 
 /* ---- reading ---- */
@@ -211,12 +211,12 @@ static PyGetSetDef getset[] = {
     {"device", get_device, NULL, "the device it lives on", NULL},
     {"ndim", get_ndim, NULL, "the number of axes", NULL},
     {"nbytes", get_nbytes, NULL, "the bytes of the elements, packed", NULL},
-    {"is_contiguous", get_contiguous, NULL, "whether the elements lie row-major and without gaps", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static const PyMethodDef own_methods[] = {
     {"numel", numel, METH_NOARGS, "The number of elements."},
+    {"is_contiguous", is_contiguous, METH_NOARGS, "Whether the elements lie row-major and without gaps."},
     {"eval", eval_self, METH_NOARGS, "Compute it now; returns the tensor."},
     {"item", item, METH_NOARGS, "The only element, as a Python number."},
     {"_read", read_bytes, METH_O, NULL},
