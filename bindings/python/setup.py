@@ -1,7 +1,7 @@
 """Build the wheel: CMake builds the library and the extension module, which holds it.
 
 The module keeps to CPython's limited interface, so one wheel serves Python 3.11 and later. CMake, a C compiler
-and, for the webgpu device, webgpu.h in build/wgpu (tools/setup_wgpu.py) are needed.
+and, for the webgpu device, build/wgpu with webgpu.h and wgpu-native (tools/setup_wgpu.py) are needed.
 """
 import os
 import pathlib
@@ -31,6 +31,11 @@ class build_with_cmake(build_ext):
         target = pathlib.Path(self.get_ext_fullpath(extension.name)).resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / "python" / "weft" / "_weft.abi3.so", target)
+        for library in sorted((SOURCE / "build" / "wgpu").glob("libwgpu_native*"))[:1]:  # where webgpu_lib.c looks beside the module
+            (target.parent / "weft").mkdir(exist_ok=True)
+            shutil.copy(library, target.parent / "weft" / "libwgpu_native.so")
+            for text in ("NOTICE", "VERSION", "LICENSE.wgpu-py"):
+                shutil.copy(library.parent / text, target.parent / "weft" / text)
 
 
 setup(ext_modules=[Extension("weft._weft", sources=[], py_limited_api=True)], cmdclass={"build_ext": build_with_cmake},
