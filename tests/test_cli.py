@@ -129,7 +129,7 @@ class Usage(Case):
 
     def test_help_lists_the_commands(self):
         out = weft("--help")[0]
-        for name in ("run", "score", "tokenize", "info", "devices", "bench"):
+        for name in ("run", "score", "explain", "tokenize", "info", "devices", "bench", "make-model"):
             self.assertIn("  " + name, out)
 
     def test_each_command_has_help(self):

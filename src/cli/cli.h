@@ -39,7 +39,6 @@ typedef struct cli_option {
 typedef struct cli_command {
     const char *name, *usage, *summary;
     int (*run)(int argc, char **argv);
-    bool hidden; /* left out of the list of commands */
 } cli_command;
 extern const cli_command cli_commands[];
 extern const int cli_n_commands;

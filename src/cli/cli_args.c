@@ -111,6 +111,6 @@ int cli_parse(const cli_command *cmd, int argc, char **argv, const cli_option *o
             return code;
     }
     if (n_pos < min_positional)
-        return cli_usage("%s: usage: weft %s %s", cmd->name, cmd->name, cmd->usage);
+        return cli_usage("%s: %.*s is missing; usage: weft %s %s", cmd->name, (int)strcspn(cmd->usage, " "), cmd->usage, cmd->name, cmd->usage);
     return CLI_OK;
 }

@@ -7,14 +7,14 @@
 void *cli_webgpu_get_proc;
 
 const cli_command cli_commands[] = {
-    {"run", "MODEL [options]", "continue a prompt with a language model", cmd_run, false},
-    {"score", "MODEL -p TEXT [options]", "how likely a text is: negative log-likelihood of each token", cmd_score, false},
-    {"explain", "MODEL [options]", "the kernels that a step of a model runs, and why these", cmd_explain, false},
-    {"tokenize", "FILE -p TEXT [options]", "text to token ids", cmd_tokenize, false},
-    {"info", "FILE [options]", "what a GGUF or safetensors file holds", cmd_info, false},
-    {"devices", "[options]", "every device that can be opened here", cmd_devices, false},
-    {"bench", "[SUITE] [options]", "speed of kernels and of decoding, as a share of this machine's limits", cmd_bench, false},
-    {"make-model", "OUT [options]", "write a llama-shaped GGUF file of random weights", cmd_make_model, true},
+    {"run", "MODEL [options]", "continue a prompt with a language model", cmd_run},
+    {"score", "MODEL -p TEXT [options]", "how likely a text is: negative log-likelihood of each token", cmd_score},
+    {"explain", "MODEL [options]", "the kernels that a step of a model runs, and why these", cmd_explain},
+    {"tokenize", "FILE -p TEXT [options]", "text to token ids", cmd_tokenize},
+    {"info", "FILE [options]", "what a GGUF or safetensors file holds", cmd_info},
+    {"devices", "[options]", "every device that can be opened here", cmd_devices},
+    {"bench", "[SUITE] [options]", "speed of kernels and of decoding, as a share of this machine's limits", cmd_bench},
+    {"make-model", "OUT [options]", "write a llama-shaped GGUF file of random weights", cmd_make_model},
 };
 const int cli_n_commands = sizeof cli_commands / sizeof cli_commands[0];
 
@@ -67,8 +67,7 @@ static void help(FILE *out)
 {
     fputs("usage: weft COMMAND [options]\n\ncommands:\n", out);
     for (int i = 0; i < cli_n_commands; i++)
-        if (!cli_commands[i].hidden)
-            fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
+        fprintf(out, "  %-10s %s\n", cli_commands[i].name, cli_commands[i].summary);
     fputs("\n  weft COMMAND --help   options of a command\n"
           "  weft --version        version of the library\n\n"
           "environment: WEFT_DEVICE WEFT_WEBGPU_LIB WEFT_THREADS WEFT_CACHE_DIR WEFT_LOG (off, error, warn, info, debug)\n"
