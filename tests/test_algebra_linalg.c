@@ -201,6 +201,8 @@ static void wrong_arguments_say_what_is_wrong(void **state)
 static weft_status build_and_run(void)
 {
     weft_scope *s = weft_scope_begin(ctx);
+    if (!s)
+        return WEFT_E_OOM;
     weft_tensor *a = batch(), *index = NULL, *vh = NULL, *out[8];
     weft_tensor *image = weft_reshape(a, 4, (int64_t[]){1, 2, 3, 3}), *kernel = weft_slice(image, 3, 0, 2, 1);
     out[0] = weft_conv2d(image, kernel, &(weft_conv_opts){.padding = {1, 1}});

@@ -377,7 +377,7 @@ static void run_pool(int nd, bool is_max)
     shape_of(shape, 2, 3, c.in, nd);
     weft_tensor *indices = NULL;
     o.indices = is_max ? &indices : NULL;
-    weft_tensor *t = (is_max ? max_pools : avg_pools)[nd - 1](tensor(2 + nd, shape, x), kernel, &o);
+    weft_tensor *t = (is_max ? max_pools[nd - 1] : avg_pools[nd - 1])(tensor(2 + nd, shape, x), kernel, &o);
     expect(is_max ? "max_pool" : "avg_pool", t, 6 * P, y, is_max ? NULL : m, is_max ? 0 : (double)ref_count(c.size) + 4);
     if (is_max) {
         if (weft_read(indices, got, (size_t)(6 * P) * 4) != WEFT_OK)

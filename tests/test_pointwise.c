@@ -77,7 +77,7 @@ static double check_one(const char *name, float x, float y, float got, double wa
     if (want != want || got != got)
         ok = (want != want) == (got != got), err = 0;
     else if (isinf(rounded) || isinf(got))
-        ok = got == rounded || fabs(fabs(want) - 0x1.fffffep127) <= bound * EPS * 0x1p128, err = 0;
+        ok = got == rounded || (on_gpu && isinf(got) && fabs(want) >= 0x1p126) /* WGSL may regroup products, and one part overflows */ || fabs(fabs(want) - 0x1.fffffep127) <= bound * EPS * 0x1p128, err = 0;
     else
         ok = diff <= bound * EPS * scale + (on_gpu ? 64 + fmin(fabs((double)x), 128) : 1) * TINY; /* a GPU may take a subnormal for zero; slopes are up to 58 */
     if (diff <= TINY)

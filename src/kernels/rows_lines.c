@@ -129,10 +129,12 @@ static weft_status text_value(wf_str *out, const wf_kernel_req *req, int kind, c
     if (kind >= WF_SCAN_MAX_INDEX) {
         *type = "vec2<u32>";
         WF_TRY(wf_text_key("scan", out, dtype));
+        bool nan = weft_dtype_is_float(dtype); /* an integer may have the key of a NaN */
         wf_str_add(out, kind == WF_SCAN_MAX_INDEX
                             ? "fn value_at(at: i32, i: i32) -> vec2<u32> {\n    return vec2<u32>(key_at(at), u32(i));\n}\n"
-                            : "fn value_at(at: i32, i: i32) -> vec2<u32> {\n    let key = key_at(at);\n"
-                              "    return vec2<u32>(select(0xfffffffeu - key, key, key == 0xffffffffu), u32(i));\n}\n");
+                        : nan ? "fn value_at(at: i32, i: i32) -> vec2<u32> {\n    let key = key_at(at);\n"
+                                "    return vec2<u32>(select(0xfffffffeu - key, key, key == 0xffffffffu), u32(i));\n}\n"
+                              : "fn value_at(at: i32, i: i32) -> vec2<u32> {\n    return vec2<u32>(~key_at(at), u32(i));\n}\n");
         return WEFT_OK;
     }
     if (dtype == WEFT_DTYPE_I32 || dtype == WEFT_DTYPE_U32) { /* the same bits */

@@ -16,6 +16,7 @@ import test_oracle  # noqa: F401  loads the references
 second_jax = pytest.importorskip("second_jax")
 try:
     import torch
+    torch.set_default_dtype(torch.float64)  # what functions of integers compute in
 except ImportError:
     torch = None
 

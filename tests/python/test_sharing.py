@@ -155,7 +155,7 @@ def test_jax_both_ways():
     jax = pytest.importorskip("jax")
     x = wf.tensor(base())
     assert np.array_equal(jax.dlpack.from_dlpack(x), base())
-    y = jax.numpy.arange(4096.0)
+    y = jax.device_put(jax.numpy.arange(4096.0), jax.devices("cpu")[0])
     t = wf.from_dlpack(y)
     del y
     gc.collect()
