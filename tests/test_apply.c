@@ -95,6 +95,42 @@ static void fails(weft_status want, const char *part, weft_status got)
         fail_msg("\"%s\" does not say \"%s\"", weft_error_message(), part);
 }
 
+/* A number that the dtype of the tensor cannot hold: compared as it is, else an error, never another number. */
+static void a_number_out_of_range_is_not_another_number(void **state)
+{
+    (void)state;
+    weft_scope *scope = weft_scope_begin(ctx);
+    weft_outputs out;
+    weft_tensor *i8 = weft_tensor_from(ctx, WEFT_DTYPE_I8, 1, (int64_t[]){2}, (int8_t[]){44, -100});
+    weft_tensor *u8 = weft_tensor_from(ctx, WEFT_DTYPE_U8, 1, (int64_t[]){2}, (uint8_t[]){0, 255});
+    weft_tensor *mask = weft_eq(i8, i8), *in[3] = {i8, mask, NULL};
+    weft_attr a = {.name = "other", .kind = WEFT_ATTR_INT, .i = 300};
+    const weft_attrs attrs = {&a, 1};
+    const char *const true_of_i8[] = {"lt", "le", "ne"}, *const true_of_u8[] = {"gt", "ge", "ne"};
+    for (int k = 0; k < 3; k++) {
+        a.i = 300;
+        assert_int_equal(weft_apply(ctx, true_of_i8[k], &i8, 1, &attrs, &out), WEFT_OK);
+        expect(weft_cast(out.tensor[0], WEFT_DTYPE_F32), 2, (float[]){1, 1});
+        a.i = -1;
+        assert_int_equal(weft_apply(ctx, true_of_u8[k], &u8, 1, &attrs, &out), WEFT_OK);
+        expect(weft_cast(out.tensor[0], WEFT_DTYPE_F32), 2, (float[]){1, 1});
+    }
+    assert_int_equal(weft_apply(ctx, "add", &u8, 1, &attrs, &out), WEFT_OK); /* x + -1 is x - 1, which wraps */
+    expect(weft_cast(out.tensor[0], WEFT_DTYPE_F32), 2, (float[]){255, 254});
+    static const struct { const char *op, *name, *says; int64_t number; } errors[] = {
+        {"add", "other", "add: i8 cannot hold the number 300", 300}, {"mul", "other", "cannot hold the number 1099511627776", (int64_t)1 << 40},
+        {"maximum", "other", "i8 cannot hold the number -129", -129}, {"clamp", "max", "clamp: i8 cannot hold the number 128", 128},
+        {"masked_fill", "value", "masked_fill: i8 cannot hold the number 300", 300}, {"floor_divide", "other", "cannot hold the number 200", 200},
+    };
+    for (size_t k = 0; k < sizeof errors / sizeof errors[0]; k++) {
+        a = (weft_attr){.name = errors[k].name, .kind = WEFT_ATTR_INT, .i = errors[k].number};
+        int n = strcmp(errors[k].op, "masked_fill") == 0 ? 2 : 1;
+        assert_int_equal(weft_apply(ctx, errors[k].op, in, n, &attrs, &out), WEFT_OK);
+        fails(WEFT_E_VALUE, errors[k].says, weft_tensor_status(out.tensor[0]));
+    }
+    weft_scope_end(scope);
+}
+
 static void wrong_calls_say_what_is_wrong(void **state)
 {
     (void)state;
@@ -172,7 +208,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_signature_parses_and_names_are_unique), cmocka_unit_test(defaults_names_and_positions),
-        cmocka_unit_test(a_number_stands_for_a_tensor), cmocka_unit_test(wrong_calls_say_what_is_wrong),
+        cmocka_unit_test(a_number_stands_for_a_tensor),
+        cmocka_unit_test(a_number_out_of_range_is_not_another_number), cmocka_unit_test(wrong_calls_say_what_is_wrong),
         cmocka_unit_test(the_compiler_says_where_an_operation_would_run),
     };
     return cmocka_run_group_tests(tests, open_ctx, close_ctx);

@@ -36,6 +36,9 @@ rounded once. The oracle tests (tests/python) hold each operation to its bound.
 - Tensors are values: there are no in-place forms and no `out=`. Assignment to a slice gives the handle a new value.
 - Random numbers are Philox, the same on every device, and not PyTorch's.
 - Conversion of a float to an integer truncates and saturates, NaN gives 0 (PyTorch: undefined beyond the range).
+- A number that the dtype of an integer tensor cannot hold is an error (PyTorch wraps or fails); comparisons and true division take it as it is,
+  and `+ - * & | ^` with a negative number and an unsigned tensor wrap.
+- f16 and bf16 operations that are evaluated as one kernel round at its end; conversions always round, and `WEFT_FUSE=0` rounds each operation.
 """
 
 

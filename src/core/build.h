@@ -82,6 +82,8 @@ weft_tensor *wf_attention_node(weft_tensor *q, weft_tensor *k, weft_tensor *v, c
 /* ---- build_elementwise.c ---- */
 /* The common dtype of those of n plain tensors that are there, by the rule of weft/ops.h. */
 weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtype *out);
+/* WEFT_E_VALUE when a number of rank 0 is an integer that the integer dtype cannot hold; tensors with storage wrap. NULL is absent. */
+weft_status wf_numbers_fit(const char *who, int n, weft_tensor *const *in, weft_dtype dtype);
 /* An elementwise op over checked, promoted and broadcast operands. */
 weft_tensor *wf_build_unary(wf_op op, weft_tensor *x);
 weft_tensor *wf_build_binary(wf_op op, weft_tensor *a, weft_tensor *b);

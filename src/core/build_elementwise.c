@@ -19,6 +19,32 @@ static bool is_float(weft_dtype dtype)
     return dtype <= WEFT_DTYPE_F64;
 }
 
+/* Whether a conversion to an integer dtype would change a number of rank 0 whose value is known. */
+static bool number_changes(const weft_tensor *t, weft_dtype to, double *value)
+{
+    const wf_node *n = t->node;
+    if (t->view.rank != 0 || category((weft_dtype)n->dtype) != CATEGORY_INTEGER || category(to) != CATEGORY_INTEGER)
+        return false;
+    if (n->op == WF_OP_SCALAR) {
+        int32_t i;
+        memcpy(&i, &n->scalar_bits, sizeof i);
+        *value = n->dtype == WEFT_DTYPE_U32 ? (double)(uint32_t)i : i;
+    } else if (wf_node_is_constant(n))
+        *value = n->attrs.constant.value;
+    else
+        return false;
+    return wf_dtype_round(to, *value) != *value;
+}
+
+weft_status wf_numbers_fit(const char *who, int n, weft_tensor *const *in, weft_dtype dtype)
+{
+    double value;
+    for (int i = 0; i < n; i++)
+        if (in[i] && number_changes(in[i], dtype, &value))
+            return wf_fail(WEFT_E_VALUE, "%s: %s cannot hold the number %.17g: cast first", who, weft_dtype_name(dtype), value);
+    return WEFT_OK;
+}
+
 /* A rank-0 operand beside one with axes counts only when its category is higher (PyTorch's rule). */
 static weft_status promote(const char *who, const weft_tensor *a, const weft_tensor *b, weft_dtype *out)
 {
@@ -54,15 +80,41 @@ weft_status wf_promote(const char *who, int n, weft_tensor *const *in, weft_dtyp
     if (there[0] && there[1] && category(dtype[0]) > category(dtype[1]))
         return weft_dtype_promote(dtype[0], dtype[1], out);
     *out = dtype[there[1]];
-    return WEFT_OK;
+    return wf_numbers_fit(who, n, in, *out);
+}
+
+/* Numbers that the dtype cannot hold: comparisons compute in one that can, sums, products and bits wrap where the number is
+ * only of the wrong sign (u8 + -1), the others would give a wrong answer. */
+static weft_status fit_numbers(wf_op op, const char *who, weft_tensor *const in[2], weft_dtype *dtype)
+{
+    double value;
+    bool changes = false, beyond = false;
+    for (int i = 0; i < 2; i++)
+        if (number_changes(in[i], *dtype, &value)) {
+            changes = true;
+            beyond |= value > 0 || wf_dtype_round(*dtype, -value) != -value;
+        }
+    if (!changes)
+        return WEFT_OK;
+    switch (op) {
+    case WF_OP_EQ: case WF_OP_NE: case WF_OP_LT: case WF_OP_LE: case WF_OP_GT: case WF_OP_GE: case WF_OP_DIV:
+        return weft_dtype_promote((weft_dtype)in[0]->node->dtype, (weft_dtype)in[1]->node->dtype, dtype);
+    case WF_OP_ADD: case WF_OP_SUB: case WF_OP_MUL: case WF_OP_BITWISE_AND: case WF_OP_BITWISE_OR: case WF_OP_BITWISE_XOR:
+        if (!beyond)
+            return WEFT_OK;
+        /* fallthrough */
+    default:
+        return wf_numbers_fit(who, 2, in, *dtype);
+    }
 }
 
 /* In which dtype a binary op computes, and what it gives. */
-static weft_status binary_dtypes(wf_op op, const char *who, const weft_tensor *a, const weft_tensor *b,
+static weft_status binary_dtypes(wf_op op, const char *who, weft_tensor *a, weft_tensor *b,
                                  weft_dtype *compute, weft_dtype *result)
 {
     weft_dtype dtype;
     WF_TRY(promote(who, a, b, &dtype));
+    WF_TRY(fit_numbers(op, who, (weft_tensor *[]){a, b}, &dtype));
     *compute = *result = dtype;
     switch (op) {
     case WF_OP_DIV:
@@ -216,6 +268,8 @@ static weft_tensor *where(weft_ctx *ctx, weft_tensor *condition, weft_tensor *a,
         return wf_tensor_error(ctx, WEFT_E_DTYPE, "where: condition is %s, expected bool",
                                weft_dtype_name((weft_dtype)condition->node->dtype));
     weft_status st = promote("where", a, b, &dtype);
+    if (st == WEFT_OK)
+        st = wf_numbers_fit("where", 2, (weft_tensor *[]){a, b}, dtype);
     if (st == WEFT_OK)
         st = wf_view_broadcast_shape("where", &a->view, &b->view, &both);
     if (st == WEFT_OK)

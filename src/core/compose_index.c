@@ -168,6 +168,8 @@ weft_tensor *weft_index_put(weft_tensor *x, weft_tensor *const *indices, int n, 
     if (n < 0 || (n > 0 && !indices))
         return wf_composite_fail(&c, WEFT_E_VALUE, "%d indices", n);
     weft_status st = make_plan(c.who, x, indices, n, &p);
+    if (st == WEFT_OK)
+        st = wf_numbers_fit(c.who, 1, &values, wf_dtype_of(x));
     weft_tensor *v = weft_cast(values, wf_dtype_of(x));
     if (st == WEFT_OK && !p.index) { /* all of x */
         v = weft_expand(v, weft_tensor_rank(x), weft_tensor_shape(x));

@@ -306,6 +306,8 @@ weft_tensor *weft_masked_fill(weft_tensor *x, weft_tensor *mask, weft_tensor *va
         return wf_composite_fail(&c, WEFT_E_DTYPE, "mask is %s, expected bool", weft_dtype_name(weft_tensor_dtype(mask)));
     if (weft_tensor_rank(value) != 0)
         return wf_composite_fail(&c, WEFT_E_SHAPE, "value has rank %d, expected 0", weft_tensor_rank(value));
+    if (wf_numbers_fit("masked_fill", 1, &value, weft_tensor_dtype(x)) != WEFT_OK)
+        return wf_composite_end(&c, wf_tensor_error_last(c.ctx, WEFT_E_VALUE));
     return wf_composite_end(&c, weft_where(mask, weft_cast(value, weft_tensor_dtype(x)), x));
 }
 

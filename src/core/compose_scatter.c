@@ -69,9 +69,11 @@ static weft_tensor *finish(wf_composite *c, weft_tensor *x, weft_tensor *result)
 static weft_tensor *scatter(const char *who, weft_tensor *x, int axis, weft_tensor *index, weft_tensor *src, wf_scatter_kind kind)
 {
     wf_composite c;
-    weft_tensor *line = x;
+    weft_tensor *line = x, *given = src;
     if (!begin(&c, who, &line, &axis, &index, &src))
         return c.failed;
+    if (wf_numbers_fit(who, 1, &given, wf_dtype_of(x)) != WEFT_OK)
+        return wf_composite_end(&c, wf_tensor_error_last(c.ctx, WEFT_E_VALUE));
     return finish(&c, x, combine(line, axis, index, src, kind));
 }
 
@@ -167,6 +169,8 @@ static weft_tensor *slices(const char *who, weft_tensor *x, int axis, weft_tenso
     if (!wf_composite_begin(&c, who, 3, WF_INPUTS(x, index, src)))
         return c.failed;
     weft_status st = wf_require_plain(who, x);
+    if (st == WEFT_OK)
+        st = wf_numbers_fit(who, 1, &src, wf_dtype_of(x));
     if (st == WEFT_OK)
         st = wf_line(who, &line, &axis);
     if (st == WEFT_OK && fills) {

@@ -123,7 +123,9 @@ def _places(t, key):
 
 def set_(self, key, value):
     from ._arrays import tensor
-    if not isinstance(value, _weft.Tensor):
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31:  # a number that the dtype cannot hold is an error
+        value = ops.masked_fill(ops.zeros((), dtype=self.dtype, device=self.device), True, value)
+    elif not isinstance(value, _weft.Tensor):
         value = tensor(value, device=self.device)
     if value.dtype != self.dtype:
         value = ops.cast(value, self.dtype)
