@@ -419,7 +419,10 @@ static void set_numbers(wf_call *c)
         beside = c->slot[i].t;
     for (int i = 0; i < c->op->n_params; i++) {
         const weft_attr *a = c->slot[i].number;
-        if (a && a->kind == WEFT_ATTR_BOOL)
+        bool beyond = a && a->kind == WEFT_ATTR_INT && (a->i > (1LL << 53) || a->i < -(1LL << 53)); /* a double may not hold it */
+        if (beyond && beside && weft_tensor_dtype(beside) == WEFT_DTYPE_I64)
+            c->slot[i].t = weft_tensor_from(c->ctx, WEFT_DTYPE_I64, 0, NULL, &a->i);
+        else if (a && a->kind == WEFT_ATTR_BOOL)
             c->slot[i].t = weft_full(c->ctx, WEFT_DTYPE_BOOL, 0, NULL, a->i != 0);
         else if (a)
             c->slot[i].t = wf_call_number(c, beside, a->kind == WEFT_ATTR_INT ? (double)a->i : a->f, a->kind == WEFT_ATTR_INT);
