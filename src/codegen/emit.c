@@ -259,6 +259,18 @@ static int wrap8(wf_kb *b, weft_dtype dtype, int v)
     return two(b, WF_KOP_SHR, WF_KTY_I32, two(b, WF_KOP_SHL, WF_KTY_I32, v, sh), sh);
 }
 
+/* f64 to f32 towards zero, with the last bit set where something was lost ("round to odd"): rounding that to 16 bits gives what
+ * one rounding would (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums, 2008). */
+static int narrow_to_odd(wf_kb *b, int x)
+{
+    int y = one(b, WF_KOP_CAST, WF_KTY_F32, x), back = one(b, WF_KOP_CAST, WF_KTY_F64, y);
+    int past = two(b, WF_KOP_GT, WF_KTY_BOOL, one(b, WF_KOP_ABS, WF_KTY_F64, back), one(b, WF_KOP_ABS, WF_KTY_F64, x));
+    int bits = one(b, WF_KOP_BITCAST, WF_KTY_I32, y), unit = wf_kb_static(b, WF_KTY_I32, 1);
+    int below = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, past, two(b, WF_KOP_SUB, WF_KTY_I32, bits, unit), bits);
+    int lost = two(b, WF_KOP_NE, WF_KTY_BOOL, back, x);
+    return one(b, WF_KOP_BITCAST, WF_KTY_F32, wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, lost, two(b, WF_KOP_OR, WF_KTY_I32, below, unit), bits));
+}
+
 static int emit_cast(wf_emit *e, const wf_cnode *n, weft_dtype from, int v)
 {
     wf_kb *b = &e->b;
@@ -274,13 +286,14 @@ static int emit_cast(wf_emit *e, const wf_cnode *n, weft_dtype from, int v)
         v = two(b, WF_KOP_MIN, WF_KTY_I32, v, wf_kb_static(b, WF_KTY_I32, is_signed ? 127 : 255));
         return is_signed ? v : one(b, WF_KOP_CAST, WF_KTY_U32, v);
     }
-    if (wf_kty_of_dtype(from) != to)
+    bool half = n->dtype == WEFT_DTYPE_F16 || n->dtype == WEFT_DTYPE_BF16;
+    if (half && from == WEFT_DTYPE_F64)
+        v = narrow_to_odd(b, v);
+    else if (wf_kty_of_dtype(from) != to)
         v = one(b, WF_KOP_CAST, to, v);
     if (narrow)
         return wrap8(b, n->dtype, v);
-    if (n->dtype == WEFT_DTYPE_F16 || n->dtype == WEFT_DTYPE_BF16)
-        return wf_kb_imm(b, WF_KOP_ROUND16, WF_KTY_F32, v, 0, n->dtype);
-    return v;
+    return half ? wf_kb_imm(b, WF_KOP_ROUND16, WF_KTY_F32, v, 0, n->dtype) : v;
 }
 
 static int emit_elementwise(wf_emit *e, int32_t id, const wf_pos *pos)
