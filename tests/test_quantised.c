@@ -207,7 +207,9 @@ static void product_with_rows(int f, int64_t M, int64_t N, int64_t K, bool turne
     weft_ctx_stats(ctx, &before);
     read_ok(weft_linear_rows(tx, q, s, (weft_row_format)f, weft_tensor_from(ctx, WEFT_DTYPE_F32, 1, (int64_t[]){N}, bias)), got, (size_t)(2 * M * N) * 4);
     weft_ctx_stats(ctx, &after);
-    if (K % 4 == 0)
+    weft_device_info device;
+    weft_ctx_device(ctx, &device);
+    if (K % 4 == 0 && (strcmp(device.kind, "cpu") == 0 || device.max_storage_buffers > 8)) /* it binds nine */
         assert_int_equal(after.dispatches - before.dispatches, 1);
     for (int64_t i = 0; i < 2 * M * N; i++) {
         const int64_t n = i % N;
