@@ -46,7 +46,7 @@ JAX["elu"] = real(lambda x, alpha=1: jax.nn.elu(x, alpha))
 JAX["celu"] = real(lambda x, alpha=1: jax.nn.celu(x, alpha))
 JAX["leaky_relu"] = real(lambda x, negative_slope=0.01: jax.nn.leaky_relu(x, negative_slope))
 JAX["glu"] = lambda x, dim=-1: jax.nn.glu(jnp.asarray(x), dim)
-JAX["one_hot"] = lambda x, n: jax.nn.one_hot(jnp.asarray(x), n)
+JAX["one_hot"] = lambda x, n: jax.nn.one_hot(jnp.asarray(x), n if n > 0 else int(x.max()) + 1)
 
 # ---- reductions and lines ----
 

@@ -29,7 +29,8 @@ def agree(reference, other, scale):
     assert reference.shape == other.shape, f"the reference has shape {reference.shape}, the other {other.shape}"
     with np.errstate(all="ignore"):
         a, b = reference.astype(np.float64), other.astype(np.float64)
-        bound = 1e-9 * (np.abs(a) + min(scale, 1e150) ** 2) + 1e-290
+        largest = np.max(np.abs(a[np.isfinite(a)]), initial=0)
+        bound = 1e-9 * (np.abs(a) + largest) + 1e-13 * (scale + min(scale, 1e150) ** 2) + 1e-290  # what cancels in sums of squares
         same = (a == b) | np.isnan(a) & np.isnan(b) | (np.abs(a - b) <= bound) | (np.abs(a) > 1e306) | (np.abs(b) > 1e306) & ~np.isnan(a)
     assert same.all(), f"the reference says {a[~same][:4].tolist()}, the other {b[~same][:4].tolist()}"
 
