@@ -11,7 +11,7 @@ keywords may be left out. The function gets the same with each Operand as a NumP
 integers, bool. It gives the exact result (a tuple for several), from NumPy, SciPy or JAX and never from weft.
     n=lambda x, **kw: ..    elements folded into one result, for the bound; else input.size / result.size
     dtypes=..               dtypes of the first operand (harness.FLOATS); d.tensor(dtype=..) for others
-    values=".."             "any" (infinity, NaN, denormal, huge), "finite", "moderate", "unit", "positive", "small"
+    values=".."             "any" (infinity, NaN, denormal, huge), "special" (infinity, NaN, 0 and 1 alone), "finite", "moderate", "unit", "positive", "small"
     result="same"           the result's dtype: "same" or "promote" of the operands, "float" (as promote, integers give f32), a name, or a
                             function of the operands' dtypes and the keywords; a keyword dtype comes before it
     tolerance=lambda env: ..  in place of the row's bound, where that cannot be said in one expression
@@ -166,6 +166,8 @@ def fill(rng, shape, dtype, values):
         x = rng.uniform(0.05, 4, size) * 10 ** rng.uniform(-1, 1)
     elif values == "small":
         x = rng.integers(-8, 9, size) / 4
+    elif values == "special":
+        x = rng.choice((math.inf, -math.inf, -math.inf, math.nan, 0.0, 1.0), size)
     else:
         x = rng.standard_normal(size) * (1, 1, 1, 30, 1e-3, 1000)[rng.integers(0, 6)]
         whole = rng.random(size) < 0.1

@@ -43,7 +43,7 @@ def scatter_add(x, dim, index, src):
 
 def combined(d):
     kind = d.choice(("sum", "prod", "amax", "amin", "mean") if d.dtype in FLOATS else ("sum", "amax", "amin"))
-    x, dim, index, src = scattered("any" if kind in ("amax", "amin") else "unit")(d)
+    x, dim, index, src = scattered(d.choice(("any", "special")) if kind in ("amax", "amin") else "unit")(d)
     return x, dim, index, src, kind, {"include_self": d.bool()}
 
 
