@@ -138,9 +138,9 @@ def attention(d):
 
 @border("sort", "argsort")
 def sort(d):
-    if DEVICE == "cpu" and d.rng.random() < 0.2:  # one line of several threads
+    if DEVICE == "cpu" and d.rng.random() < 0.35:  # one line of several threads
         n = pick(d, 131071, 131072, 131075, 140001)
-        d.dtype = str(d.rng.choice(("float64", "int64", "float32", "int32", "uint8", "bfloat16")))
+        d.dtype = str(d.rng.choice(("float64", "int64", "int64", "float32", "int32", "uint8", "bfloat16")))
         x = d.rng.integers(-2**31, 2**31, n) if d.dtype not in FLOATS else d.rng.standard_normal(n)
         with np.errstate(all="ignore"):
             x = (x % 2 if d.dtype == "bool_" else x).astype("bool" if d.dtype == "bool_" else "float32" if d.dtype == "bfloat16" else d.dtype)
