@@ -270,6 +270,7 @@ def test_threads_compute_side_by_side():
 INTERRUPTED = """
 import os, signal, sys, threading, time
 import weft as wf, numpy as np
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program started in the background ignores it
 wf.device("cpu")
 x = wf.tensor(np.ones((700, 700), np.float32))
 y = x
