@@ -494,7 +494,7 @@ def check_one(case, got, want, arguments, keywords):
     with np.errstate(all="ignore"):
         nan = np.isnan(exact)
         # Sums of magnitudes beyond the type: what comes first overflows, and no value is wrong.
-        free = ~np.isfinite(bound) & ~nan & np.isfinite(exact) | (bound / eps > largest * 0.5)
+        free = np.isfinite(exact) & (~np.isfinite(bound) | (bound / eps > largest * 0.5))
         overflow = np.abs(exact) + bound >= largest * (1 - eps)
         right = np.where(nan, np.isnan(shown), np.where(np.isinf(exact), shown == exact, np.abs(shown - exact) <= bound))
         right |= overflow & ~nan & ((shown == np.sign(exact) * np.inf) | (np.abs(shown) == largest) & ~np.isinf(exact))
