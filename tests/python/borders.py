@@ -51,7 +51,7 @@ def product(d):
     elif how == 3 and DEVICE == "cpu":
         m, k, n = pick(d, 9, 17), pick(d, 8192, 8193, 8300), pick(d, 9, 20)  # more than one chunk of the packed depth
     elif how == 4:
-        m, k, n = pick(d, 257, 270, 289), pick(d, 3, 17, 24), pick(d, 257, 272, 300, 520)
+        m, k, n = pick(d, 257, 270, 289), pick(d, 3, 17, 24), pick(d, 272, 513, 520, 530)
     else:
         m, k, n = pick(d, *SIDES), pick(d, *DEPTHS), pick(d, *SIDES)
     while m * k * n > 4_000_000:
