@@ -37,6 +37,32 @@ weft_tensor *wf_axes_drop(weft_tensor *x, const wf_axes *axes);
 /* x with at least one axis, and the axis counted from 0. A rank-0 x has axes 0 and -1, as in PyTorch. */
 weft_status wf_line(const char *who, weft_tensor **x, int *axis);
 
+/* Begin a composite of one plain operand and one of its axes, whose indices fit i32 and which, if `some`, is not empty. False:
+ * c->failed is the result. */
+static inline bool wf_begin_line(wf_composite *c, const char *who, weft_tensor **x, int *axis, bool some)
+{
+    if (!wf_composite_begin(c, who, 1, 1, x))
+        return false;
+    weft_status st = wf_require_plain(who, *x);
+    if (st == WEFT_OK)
+        st = wf_line(who, x, axis);
+    if (st == WEFT_OK && some && weft_tensor_dim(*x, *axis) == 0)
+        st = wf_fail(WEFT_E_SHAPE, "%s: axis %d is empty", who, *axis);
+    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) > INT32_MAX)
+        st = wf_fail(WEFT_E_SHAPE, "%s: an index among %lld elements does not fit i32", who, (long long)weft_tensor_dim(*x, *axis));
+    if (st == WEFT_OK)
+        return true;
+    c->failed = wf_composite_end(c, wf_tensor_error_last(c->ctx, st));
+    return false;
+}
+/* A failure as both results of an operation; `other` may be NULL. */
+static inline weft_tensor *wf_refuse_both(weft_tensor *failed, weft_tensor **other)
+{
+    if (other)
+        *other = wf_error_again(failed);
+    return failed;
+}
+
 /* ---- nodes along one axis (build_lines.c), which check nothing ---- */
 weft_tensor *wf_scan(weft_tensor *x, int axis, wf_scan_kind kind); /* in the dtype it computes in; i32 for the indices */
 weft_tensor *wf_order(weft_tensor *x, int axis, bool descending);  /* i32: the stable order of every line, NaN above all */

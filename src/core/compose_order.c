@@ -2,24 +2,6 @@
 #include "compose_lines.h"
 #include "weft/ops_reduction.h"
 
-/* Begin with one operand and one of its axes, which is not empty. */
-static bool begin(wf_composite *c, const char *who, weft_tensor **x, int *axis)
-{
-    if (!wf_composite_begin(c, who, 1, 1, x))
-        return false;
-    weft_status st = wf_require_plain(who, *x);
-    if (st == WEFT_OK)
-        st = wf_line(who, x, axis);
-    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) == 0)
-        st = wf_fail(WEFT_E_SHAPE, "%s: axis %d is empty", who, *axis);
-    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) > INT32_MAX)
-        st = wf_fail(WEFT_E_SHAPE, "%s: an index among %lld elements does not fit i32", who, (long long)weft_tensor_dim(*x, *axis));
-    if (st == WEFT_OK)
-        return true;
-    c->failed = wf_composite_end(c, wf_tensor_error_last(c->ctx, st));
-    return false;
-}
-
 /* The element of every line whose index, with extent 1 on the axis, is `at`. */
 static weft_tensor *finish(wf_composite *c, weft_tensor *x, weft_tensor *line, int axis, weft_tensor *at, bool keepdim, weft_tensor **indices)
 {
@@ -33,19 +15,12 @@ static weft_tensor *finish(wf_composite *c, weft_tensor *x, weft_tensor *line, i
     return wf_composite_end(c, v);
 }
 
-static weft_tensor *refuse(weft_tensor *failed, weft_tensor **indices)
-{
-    if (indices)
-        *indices = wf_error_again(failed);
-    return failed;
-}
-
 weft_tensor *weft_max_along(weft_tensor *x, int axis, bool keepdim, weft_tensor **indices)
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "max", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "max", &line, &axis, true))
+        return wf_refuse_both(c.failed, indices);
     return finish(&c, x, line, axis, weft_argmax(line, &axis, 1, true), keepdim, indices);
 }
 
@@ -53,8 +28,8 @@ weft_tensor *weft_min_along(weft_tensor *x, int axis, bool keepdim, weft_tensor 
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "min", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "min", &line, &axis, true))
+        return wf_refuse_both(c.failed, indices);
     return finish(&c, x, line, axis, weft_argmin(line, &axis, 1, true), keepdim, indices);
 }
 
@@ -64,8 +39,8 @@ weft_tensor *weft_median_along(weft_tensor *x, int axis, bool keepdim, weft_tens
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "median", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "median", &line, &axis, true))
+        return wf_refuse_both(c.failed, indices);
     int64_t middle = (weft_tensor_dim(line, axis) - 1) / 2;
     weft_tensor *at = weft_slice(wf_order(line, axis, false), axis, middle, middle + 1, 1);
     if (wf_is_float(line)) { /* a NaN is what argmax finds */
@@ -79,8 +54,8 @@ weft_tensor *weft_nanmedian_along(weft_tensor *x, int axis, bool keepdim, weft_t
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "nanmedian", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "nanmedian", &line, &axis, true))
+        return wf_refuse_both(c.failed, indices);
     weft_tensor *n = weft_sum(weft_eq(line, line), &axis, 1, true); /* NaN comes last in the order */
     weft_tensor *middle = weft_cast(weft_floor(weft_mul(weft_cast(weft_sub(n, wf_const_like(n, 1)), WEFT_DTYPE_F32),
                                                         weft_full(c.ctx, WEFT_DTYPE_F32, 0, NULL, 0.5))), WEFT_DTYPE_I32);

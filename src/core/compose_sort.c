@@ -2,36 +2,14 @@
 #include "compose_lines.h"
 #include "weft/ops_indexing.h"
 
-static bool begin(wf_composite *c, const char *who, weft_tensor **x, int *axis)
-{
-    if (!wf_composite_begin(c, who, 1, 1, x))
-        return false;
-    weft_status st = wf_require_plain(who, *x);
-    if (st == WEFT_OK)
-        st = wf_line(who, x, axis);
-    if (st == WEFT_OK && weft_tensor_dim(*x, *axis) > INT32_MAX)
-        st = wf_fail(WEFT_E_SHAPE, "%s: an index among %lld elements does not fit i32", who, (long long)weft_tensor_dim(*x, *axis));
-    if (st == WEFT_OK)
-        return true;
-    c->failed = wf_composite_end(c, wf_tensor_error_last(c->ctx, st));
-    return false;
-}
-
-static weft_tensor *refuse(weft_tensor *failed, weft_tensor **other)
-{
-    if (other)
-        *other = wf_error_again(failed);
-    return failed;
-}
-
 static weft_tensor *as_shape(weft_tensor *x, weft_tensor *t) { return weft_tensor_rank(x) == 0 ? weft_reshape(t, 0, NULL) : t; }
 
 weft_tensor *weft_sort(weft_tensor *x, int axis, bool descending, weft_tensor **indices)
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "sort", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "sort", &line, &axis, false))
+        return wf_refuse_both(c.failed, indices);
     weft_tensor *order = wf_order(line, axis, descending);
     if (indices)
         *indices = wf_composite_give(&c, as_shape(x, order));
@@ -42,7 +20,7 @@ weft_tensor *weft_argsort(weft_tensor *x, int axis, bool descending)
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "argsort", &line, &axis))
+    if (!wf_begin_line(&c, "argsort", &line, &axis, false))
         return c.failed;
     return wf_composite_end(&c, as_shape(x, wf_order(line, axis, descending)));
 }
@@ -51,12 +29,12 @@ weft_tensor *weft_topk_along(weft_tensor *x, int64_t k, int axis, bool largest, 
 {
     wf_composite c;
     weft_tensor *line = x, *at, *v;
-    if (!begin(&c, "topk", &line, &axis))
-        return refuse(c.failed, values);
+    if (!wf_begin_line(&c, "topk", &line, &axis, false))
+        return wf_refuse_both(c.failed, values);
     int64_t n = weft_tensor_dim(line, axis);
     if (k < 0 || k > n) {
         weft_tensor *failed = wf_composite_fail(&c, WEFT_E_VALUE, "k is %lld, axis %d has %lld elements", (long long)k, axis, (long long)n);
-        return refuse(failed, values);
+        return wf_refuse_both(failed, values);
     }
     if (largest) {
         at = weft_topk(weft_transpose(line, axis, -1), k, &v);
@@ -76,11 +54,11 @@ weft_tensor *weft_kthvalue(weft_tensor *x, int64_t k, int axis, bool keepdim, we
 {
     wf_composite c;
     weft_tensor *line = x;
-    if (!begin(&c, "kthvalue", &line, &axis))
-        return refuse(c.failed, indices);
+    if (!wf_begin_line(&c, "kthvalue", &line, &axis, false))
+        return wf_refuse_both(c.failed, indices);
     int64_t n = weft_tensor_dim(line, axis);
     if (k < 1 || k > n)
-        return refuse(wf_composite_fail(&c, WEFT_E_VALUE, "k is %lld, axis %d has %lld elements", (long long)k, axis, (long long)n), indices);
+        return wf_refuse_both(wf_composite_fail(&c, WEFT_E_VALUE, "k is %lld, axis %d has %lld elements", (long long)k, axis, (long long)n), indices);
     weft_tensor *at = weft_slice(wf_order(line, axis, false), axis, k - 1, k, 1), *v = weft_gather(line, axis, at);
     if (!keepdim || weft_tensor_rank(x) == 0) {
         at = weft_squeeze(at, axis);

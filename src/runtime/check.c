@@ -46,17 +46,6 @@ void wf_check_close(wf_check *c)
 
 /* ---- bytes ---- */
 
-static weft_status read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, void *dst, uint64_t size)
-{
-    uint64_t fence;
-    weft_status st = ctx->dev->vt->read(ctx->dev, buffer, offset, dst, size, &fence);
-    if (st == WEFT_OK)
-        st = ctx->dev->vt->wait(ctx->dev, fence, -1);
-    if (st != WEFT_OK)
-        wf_ctx_forget(ctx, dst);
-    return st;
-}
-
 /* Elements as f64. Integers of 64 bits lose what f64 cannot hold; where that matters, bytes are compared. */
 static double element(weft_dtype dtype, const uint8_t *bytes, int64_t i)
 {
@@ -104,7 +93,7 @@ static weft_status mirror_leaf(weft_ctx *ctx, int32_t order)
     uint8_t *bytes = wf_alloc(s->size_bytes), *plain = NULL;
     if (!bytes)
         return wf_fail_oom(s->size_bytes);
-    weft_status st = read_back(ctx, s->buffer, 0, bytes, s->size_bytes);
+    weft_status st = wf_read_back(ctx, s->buffer, 0, bytes, s->size_bytes);
     if (st == WEFT_OK && s->layout == WF_LAYOUT_PLANAR) {
         int64_t blocks = n->numel / weft_dtype_block(dtype);
         plain = wf_alloc(plain_bytes);
@@ -270,7 +259,7 @@ static weft_status check_result(weft_ctx *ctx, const wf_plan *plan, const wf_pla
     uint8_t *got = wf_alloc((size_t)wf_align_up(size, 4)), *want = NULL;
     if (!got)
         return wf_fail_oom(size);
-    weft_status st = read_back(ctx, buffer_of(ctx, plan, r), r->offset, got, wf_align_up(size, 4));
+    weft_status st = wf_read_back(ctx, buffer_of(ctx, plan, r), r->offset, got, wf_align_up(size, 4));
     if (st == WEFT_OK && c->finite)
         st = check_finite(ctx, plan, r, got);
     if (st == WEFT_OK && !c->finite) {

@@ -185,10 +185,18 @@ static void evict_oldest(weft_ctx *ctx)
     wf_plan_destroy(ctx, dead);
 }
 
+/* What every compilation of a context has. */
+static wf_compile_env env_of(weft_ctx *ctx)
+{
+    return (wf_compile_env){.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL, .user = ctx,
+                            .no_fuse = ctx->no_fuse};
+}
+
 static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan **out)
 {
-    wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
-                          .user = ctx, .fallback_is_error = ctx->fallback_is_error, .no_fuse = ctx->no_fuse, .record = ctx->check != NULL};
+    wf_compile_env env = env_of(ctx);
+    env.fallback_is_error = ctx->fallback_is_error;
+    env.record = ctx->check != NULL;
     wf_plan *p;
     uint64_t begin = wf_now_ns();
     WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
@@ -249,8 +257,9 @@ static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out
 
 static weft_status compile_trial(weft_ctx *ctx, int n_targets, char *why, wf_explain *x)
 {
-    wf_compile_env env = {.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL,
-                          .user = ctx, .no_fuse = ctx->no_fuse, .why = why, .explain = x};
+    wf_compile_env env = env_of(ctx);
+    env.why = why;
+    env.explain = x;
     wf_plan *p = NULL;
     WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
     wf_plan_free(p);

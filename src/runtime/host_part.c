@@ -33,15 +33,10 @@ static weft_status host_write(weft_ctx *ctx, host_buffer *b, const void *bytes, 
 
 static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, host_buffer *to)
 {
-    uint64_t fence;
     uint8_t *bytes = wf_alloc(from->size);
     if (!bytes)
         return wf_fail_oom(from->size);
-    weft_status st = ctx->dev->vt->read(ctx->dev, from->buffer, from->offset, bytes, from->size, &fence);
-    if (st == WEFT_OK)
-        st = ctx->dev->vt->wait(ctx->dev, fence, -1);
-    if (st != WEFT_OK)
-        wf_ctx_forget(ctx, bytes);
+    weft_status st = wf_read_back(ctx, from->buffer, from->offset, bytes, from->size);
     ctx->stats.bytes_down += from->size;
     if (st == WEFT_OK && quant) {
         /* Planar to plain: the count of blocks is the largest whose planes fit. */

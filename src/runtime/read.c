@@ -129,6 +129,17 @@ void wf_ctx_forget(weft_ctx *ctx, void *dst)
         ctx->dev->vt->forget(ctx->dev, dst);
 }
 
+weft_status wf_read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, void *dst, uint64_t size_bytes)
+{
+    uint64_t fence;
+    weft_status st = ctx->dev->vt->read(ctx->dev, buffer, offset, dst, size_bytes, &fence);
+    if (st == WEFT_OK)
+        st = ctx->dev->vt->wait(ctx->dev, fence, -1);
+    if (st != WEFT_OK)
+        wf_ctx_forget(ctx, dst);
+    return st;
+}
+
 static void drop_read(weft_fence *f)
 {
     if (f->target && (!f->done || f->status != WEFT_OK))

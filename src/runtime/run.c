@@ -158,13 +158,7 @@ static weft_status submit_part(weft_ctx *ctx, wf_plan *plan, uint32_t index, con
 static weft_status check_error_words(weft_ctx *ctx)
 {
     uint32_t word[WF_ERROR_WORDS] = {0}, zero = 0;
-    uint64_t fence;
-    WF_TRY(ctx->dev->vt->read(ctx->dev, ctx->error_buffer, 0, word, sizeof word, &fence));
-    weft_status st = ctx->dev->vt->wait(ctx->dev, fence, -1);
-    if (st != WEFT_OK) {
-        wf_ctx_forget(ctx, word);
-        return st;
-    }
+    WF_TRY(wf_read_back(ctx, ctx->error_buffer, 0, word, sizeof word));
     ctx->stats.bytes_down += sizeof word;
     if (!word[WF_ERROR_SET])
         return WEFT_OK;

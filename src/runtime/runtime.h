@@ -96,6 +96,8 @@ void wf_explain_drop(weft_ctx *ctx);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
 /* read.c: a read to dst that failed writes nothing any more */
 void wf_ctx_forget(weft_ctx *ctx, void *dst);
+/* Bytes of a buffer, waited for. */
+weft_status wf_read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, void *dst, uint64_t size_bytes);
 /* run.c */
 weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited);
 void wf_plan_destroy(weft_ctx *ctx, wf_plan *plan);
