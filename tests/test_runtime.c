@@ -3,6 +3,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -465,6 +466,63 @@ static void borrowed_memory_is_read_in_place_and_given_back_once(void **state)
     assert_int_equal(given_back, 2);
 }
 
+/* A value of the environment that nobody knows: opening fails with one sentence that names the variable, the value and what is known. */
+static void an_unknown_value_of_the_environment_is_an_error(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *says;
+    } bad[] = {
+        {"WEFT_ISA", "sse9", "plain"},
+        {"WEFT_BLAS", "opneblas", "openblas"},
+        {"WEFT_BLAS", "/no/such/library.so", "none"},
+        {"WEFT_LAPACK", "mkl", "none"},
+        {"WEFT_THREADS", "two", "1024"},
+        {"WEFT_THREADS", "0", "1024"},
+        {"WEFT_NULL_REPLAY", "yes", "0, 1"},
+        {"WEFT_WEBGPU_NULL", "2", "0, 1"},
+        {"WEFT_FUSE", "off", "0, 1"},
+        {"WEFT_WEBGPU_OFF", "f16,subgruops", "subgroups"},
+        {"WEFT_FALLBACK", "ignore", "error"},
+        {"WEFT_LIMITS", "binding", "NAME=NUMBER"},
+    };
+    static const char *const good[][2] = {{"WEFT_ISA", "plain"}, {"WEFT_BLAS", "none"}, {"WEFT_LAPACK", "none"}, {"WEFT_THREADS", "1"},
+                                          {"WEFT_NULL_REPLAY", "0"}, {"WEFT_FUSE", "1"}, {"WEFT_WEBGPU_OFF", "timestamp-query,f16"},
+                                          {"WEFT_ISA", ""}, {"WEFT_BLAS", ""}, {"WEFT_LAPACK", ""}, {"WEFT_WEBGPU_OFF", ""}};
+    static const char *const devices[] = {"cpu", "null"};
+    for (size_t d = 0; d < 2; d++) {
+        weft_ctx_opts opts = {.device = devices[d]};
+        for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+            char before[200] = "";
+            const char *was = getenv(bad[i].name);
+            weft_ctx *c = NULL;
+            if (was)
+                snprintf(before, sizeof before, "%s", was);
+            setenv(bad[i].name, bad[i].value, 1);
+            weft_status st = weft_ctx_open(&opts, &c);
+            if (was)
+                setenv(bad[i].name, before, 1);
+            else
+                unsetenv(bad[i].name);
+            const char *says = weft_error_message();
+            if (st != WEFT_E_VALUE || c || !strstr(says, bad[i].name) || !strstr(says, bad[i].says) || !strstr(says, strrchr(bad[i].value, ',') ? "subgruops" : bad[i].value))
+                fail_msg("%s=%s on %s: %s: %s", bad[i].name, bad[i].value, devices[d], weft_status_name(st), says);
+        }
+        for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+            weft_ctx *c = NULL;
+            const char *was = getenv(good[i][0]);
+            if (was)
+                continue; /* this run is about another value */
+            setenv(good[i][0], good[i][1], 1);
+            weft_status st = weft_ctx_open(&opts, &c);
+            unsetenv(good[i][0]);
+            if (st != WEFT_OK)
+                fail_msg("%s=%s on %s: %s", good[i][0], good[i][1], devices[d], weft_error_message());
+            weft_ctx_close(c);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -490,6 +548,7 @@ int main(void)
         cmocka_unit_test(a_mean_counts_past_two_to_the_31),
         cmocka_unit_test(a_start_outside_is_an_error_whatever_holds_it),
         cmocka_unit_test(rank_eight_reduces),
+        cmocka_unit_test(an_unknown_value_of_the_environment_is_an_error),
         cmocka_unit_test(a_cancelled_evaluation_is_reported_once),
         cmocka_unit_test(tensors_larger_than_a_binding_compute),
         cmocka_unit_test(a_deep_chain_evaluates),

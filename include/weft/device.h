@@ -40,9 +40,8 @@ typedef struct weft_ctx_opts {
  *         "null"      records what it is asked to do and computes nothing
  *
  *   opts  NULL for the defaults.
- * Errors: WEFT_E_VALUE for an unknown SPEC (the message lists the known ones), a bad WEFT_LIMITS, or,
- * where the CPU opens without n_threads, a WEFT_THREADS that is not 1 .. 1024; WEFT_E_DEVICE_INIT;
- * WEFT_E_CONTEXT for out NULL; WEFT_E_OOM.
+ * Errors: WEFT_E_VALUE for an unknown SPEC or a value of the environment that is not known (WEFT_THREADS counts without
+ * n_threads): the message lists those that are; WEFT_E_DEVICE_INIT; WEFT_E_CONTEXT for out NULL; WEFT_E_OOM.
  * The caller owns *out and ends it with weft_ctx_close. */
 WEFT_API weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out);
 

@@ -108,6 +108,7 @@ weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_sta
     if (!stats || !cancel)
         return wf_fail(WEFT_E_INTERNAL, "device: no counters or no cancel flag");
     WF_TRY(parse(spec ? spec : "auto", &row, &r.index));
+    WF_TRY(wf_environment_check(r.opts->n_threads));
     wf_device *d;
     WF_TRY(backends[row].open(&r, &d));
     d->stats = stats;

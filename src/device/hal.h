@@ -113,6 +113,10 @@ struct wf_device {
 /* device.c: one row a backend; SPEC parsing; "auto". */
 weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_stats *stats, atomic_bool *cancel, wf_device **out);
 
+/* environment.c: WEFT_E_VALUE for a variable with a value that is not known; n_threads as asked for, 0: WEFT_THREADS counts. */
+weft_status wf_environment_check(int n_threads);
+weft_status wf_cpu_environment_check(void); /* of WEFT_ISA, WEFT_BLAS, WEFT_LAPACK */
+
 /* backends */
 weft_status wf_cpu_open(int n_threads, wf_device **out);
 weft_status wf_null_open(wf_device **out); /* as a GPU: takes WGSL; records */

@@ -125,13 +125,38 @@ static bool open_file(const char *file, wf_blas *out, char *name, size_t size)
     return false;
 }
 
+/* Nothing of a library is used here: it may be opened after another one was chosen for the process. It stays loaded, as above. */
+static bool is_there(const char *file)
+{
+    void *h = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    return h && (find(h, "dnnl_sgemm") || find(h, "cblas_sgemm"));
+}
+
+weft_status wf_blas_check(void)
+{
+    const char *asked = getenv("WEFT_BLAS");
+    if (!asked || !*asked || strcmp(asked, "none") == 0)
+        return WEFT_OK;
+    bool is_known = false;
+    for (size_t i = 0; i < WF_COUNT(known); i++)
+        if (strcmp(asked, known[i].name) == 0) {
+            is_known = true;
+            if (is_there(known[i].file))
+                return WEFT_OK;
+        }
+    if (!is_known && is_there(asked))
+        return WEFT_OK;
+    return wf_fail(WEFT_E_VALUE, "WEFT_BLAS is \"%.200s\": %s; known: dnnl, openblas, blis, none, the path of a library", asked,
+                   is_known ? "not installed" : "no library with dnnl_sgemm or cblas_sgemm");
+}
+
 static wf_blas chosen;
 static void choose(void)
 {
     static char name[64];
     const char *asked = getenv("WEFT_BLAS");
-    if (!asked || strcmp(asked, "none") == 0) {
-        chosen.reason = asked ? "WEFT_BLAS=none" : "weft's own kernel is the faster one; WEFT_BLAS names a library";
+    if (!asked || !*asked || strcmp(asked, "none") == 0) {
+        chosen.reason = asked && *asked ? "WEFT_BLAS=none" : "weft's own kernel is the faster one; WEFT_BLAS names a library";
         return;
     }
     bool is_known = false;

@@ -79,7 +79,7 @@ static void detect_once(void)
     best_ops = &wf_vec_ops_base;
 #if defined(__x86_64__)
     const char *isa = getenv("WEFT_ISA"); /* as for the named kernels: plain, avx2.., avx512.. */
-    bool plain = isa && strcmp(isa, "plain") == 0, no_avx512 = isa && strncmp(isa, "avx512", 6) != 0;
+    bool plain = isa && strcmp(isa, "plain") == 0, no_avx512 = isa && *isa && strncmp(isa, "avx512", 6) != 0;
     if (!plain && features.avx2 && features.fma && features.f16c)
         best_ops = !no_avx512 && features.avx512f && features.avx512bw ? &wf_vec_ops_avx512 : &wf_vec_ops_avx2;
 #endif

@@ -11,6 +11,8 @@
 #include "cpu_internal.h"
 #include "cpu_kernels.h"
 #include "id_table.h"
+#include "kern.h"
+#include "lapack.h"
 
 enum {
     MAP_BYTES = 1 << 20, /* buffers from here on are mapped from the system */
@@ -413,6 +415,13 @@ static const wf_device_vt cpu_vt = {
     .map = map_buffer,
     .buffer_borrow = buffer_borrow,
 };
+
+weft_status wf_cpu_environment_check(void)
+{
+    WF_TRY(wf_kern_isa_check());
+    WF_TRY(wf_blas_check());
+    return wf_lapack_check();
+}
 
 weft_status wf_cpu_open(int n_threads, wf_device **out)
 {

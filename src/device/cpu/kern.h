@@ -58,6 +58,7 @@ typedef struct wf_kern_isa {
 const wf_kern_isa *wf_kern_isa_get(void);
 const wf_kern_isa *wf_kern_isa_find(const char *name); /* NULL: unknown, or not on this processor */
 const char *wf_kern_isa_name(int i);                   /* NULL past the end */
+weft_status wf_kern_isa_check(void);                   /* of WEFT_ISA */
 extern const wf_kern_isa wf_kern_isa_plain;
 #if defined(__x86_64__)
 extern const wf_kern_isa wf_kern_isa_avx2, wf_kern_isa_avx2_vnni, wf_kern_isa_avx512, wf_kern_isa_avx512_vnni;
@@ -219,6 +220,7 @@ typedef struct wf_blas {
                   float *c, int64_t ldc);
 } wf_blas;
 const wf_blas *wf_blas_get(void);
+weft_status wf_blas_check(void); /* of WEFT_BLAS: a name that is known, or a path, of a library that is there */
 
 /* ---- the kernels ---- */
 weft_status wf_kern_matmul_vec(const wf_cpu_run *run, const wf_cpu_kernel *epilogue);

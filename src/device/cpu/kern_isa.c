@@ -1,6 +1,7 @@
 /* kern_isa.c - which row of vector primitives this processor takes. */
 #include "kern.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #if defined(__x86_64__)
@@ -48,14 +49,25 @@ const wf_kern_isa *wf_kern_isa_find(const char *name)
     return NULL;
 }
 
-static const wf_kern_isa *pick(void)
+weft_status wf_kern_isa_check(void)
 {
     const char *name = getenv("WEFT_ISA");
+    char list[128];
+    size_t used = 0;
+    if (!name || !*name || wf_kern_isa_find(name))
+        return WEFT_OK;
+    for (size_t i = 0; i < WF_COUNT(rows) && used < sizeof list; i++)
+        if (rows[i].has(wf_cpu_detect()))
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", rows[i].isa->name);
+    return wf_fail(WEFT_E_VALUE, "WEFT_ISA is \"%.40s\"; this processor has: %s", name, list);
+}
+
+static const wf_kern_isa *pick(void)
+{
+    const char *name = getenv("WEFT_ISA"); /* checked when the device was opened */
     const wf_kern_isa *asked = name ? wf_kern_isa_find(name) : NULL;
     if (asked)
         return asked;
-    if (name)
-        wf_log(WEFT_LOG_WARN, "WEFT_ISA=%s is unknown or not on this processor", name);
     size_t i = 0;
     while (!rows[i].has(wf_cpu_detect()))
         i++;

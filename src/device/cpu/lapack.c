@@ -111,6 +111,25 @@ static bool bind(void *handle, const char *name, void *field)
     return p != NULL;
 }
 
+/* Nothing of a library is used here: it may be named after another one was chosen for the process. It stays loaded, as below. */
+static bool is_there(const char *file)
+{
+    static const char *const needed[] = {"dpotrf_", "dgetrf_", "dgeqrf_", "dorgqr_", "dsyevd_", "dgesdd_"};
+    void *h = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    bool all = h != NULL;
+    for (size_t i = 0; i < WF_COUNT(needed) && all; i++)
+        all = dlsym(h, needed[i]) != NULL;
+    return all;
+}
+
+weft_status wf_lapack_check(void)
+{
+    const char *asked = getenv("WEFT_LAPACK");
+    if (!asked || !*asked || strcmp(asked, "none") == 0 || is_there(asked))
+        return WEFT_OK;
+    return wf_fail(WEFT_E_VALUE, "WEFT_LAPACK is \"%.200s\", no library with the functions of LAPACK; known: none, the name or path of one", asked);
+}
+
 static bool open_file(const char *file)
 {
     void (*threads)(int) = NULL;
@@ -136,6 +155,8 @@ static void choose(void)
     static const char *const known[] = {"liblapack.so.3", "libopenblas.so.0", "libopenblas.so", "liblapack.so"};
 #endif
     const char *asked = getenv("WEFT_LAPACK"), *name = NULL;
+    if (asked && !*asked)
+        asked = NULL;
     if (asked && strcmp(asked, "none") != 0)
         name = open_file(asked) ? asked : NULL;
     for (size_t i = 0; !asked && !name && i < WF_COUNT(known); i++)

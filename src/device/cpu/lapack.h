@@ -22,6 +22,7 @@ typedef struct wf_lapack {
 
 /* WEFT_LAPACK names a library, or says none; without it the usual names are tried. Never NULL. */
 const wf_lapack *wf_lapack_get(void);
+weft_status wf_lapack_check(void); /* of WEFT_LAPACK: "none", or a library that is there */
 extern const wf_lapack wf_lapack_plain; /* lapack_plain.c */
 
 #define WF_LAPACK_OOM INT64_MAX
