@@ -34,6 +34,7 @@ PLAN = [
     ("test_ops", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 900),
     ("test_graphs", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_async", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_scale", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_plan_key", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300) for name in (
         "fusion", "check", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),
@@ -43,7 +44,7 @@ PLAN = [
 # Programs that open webgpu themselves.
 NEEDS = {"test_webgpu_device": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
 # These measure times: nothing runs beside them.
-ALONE = {"test_step", "test_webgpu_device", "test_async"}
+ALONE = {"test_step", "test_scale", "test_webgpu_device", "test_async"}
 # Python tests: path, environment, needs, long only, seconds allowed.
 PYTHON = [
     ("tests/test_tree.py", {}, "", False, 300),

@@ -49,7 +49,7 @@ int cmd_explain(int argc, char **argv)
         {"--prefill", CLI_FLAG, &whole, 0, 0, NULL, "explain the whole prompt at once instead of the step of its last token"},
         {"--wgsl", CLI_FLAG, &wgsl, 0, 0, NULL, "with the text of each shader"},
         {"--html", CLI_STR, &html, 0, 0, "FILE", "write one page with the graph of kernels drawn"},
-        {"--json", CLI_FLAG, &json, 0, 0, NULL, "print {device, dispatches, copies, fallbacks, flops, bytes, arena_bytes, kernels}"},
+        {"--json", CLI_FLAG, &json, 0, 0, NULL, "print {device, dispatches, copies, fallbacks, flops, bytes, arena_bytes, largest_live_bytes, kernels}"},
     };
     int code = cli_parse(cli_command_named("explain"), argc, argv, options, sizeof options / sizeof options[0], &model, 1, 1);
     if (code != CLI_OK)

@@ -47,7 +47,7 @@ typedef struct wf_cgraph {
     int32_t n;
     uint64_t window_bytes; /* not 0: some value is larger than this, the largest binding, and is reached through
                             * windows: every AFFINE serves one use, every use of such a value has its own binding */
-    wf_arena *arena;
+    wf_arena *arena; /* scratch of codegen; what lies there lives until the group is lowered */
 } wf_cgraph;
 
 /* What a binding of a generated kernel is. */

@@ -307,7 +307,7 @@ weft_status wf_cgraph_build(wf_compile_state *s)
     s->g.nodes = wf_arena_alloc(&s->scratch, sizeof(wf_cnode) * room);
     if (!vn.slot || !s->canon || !s->order_of || !s->g.nodes)
         return wf_fail_oom(sizeof(wf_cnode) * (size_t)s->n_order);
-    s->g.arena = &s->scratch;
+    s->g.arena = &s->kernel;
     memset(vn.slot, 0xff, sizeof(int32_t) * capacity);
     for (int32_t i = 0; i < s->n_order; i++) {
         wf_node *node = s->order[i];

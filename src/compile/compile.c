@@ -21,6 +21,7 @@ static weft_status attempt(wf_compile_state *s)
     st = wf_lower(s);
 done:
     wf_arena_free(&s->scratch);
+    wf_arena_free(&s->kernel);
     if (st != WEFT_OK)
         wf_plan_free(s->plan);
     return st;

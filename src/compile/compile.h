@@ -116,6 +116,7 @@ typedef struct wf_plan {
     bool uses_error;
     uint64_t list_key;          /* 0: not resolved yet */
     uint32_t n_dispatches, n_copies, n_fallbacks;
+    uint64_t largest_live;      /* with env.explain: bytes of intermediates alive at once */
     int64_t flops, bytes;
     wf_arena arena;             /* everything above lives here */
 } wf_plan;
@@ -147,6 +148,7 @@ typedef struct wf_compile_state {
     const wf_compile_env *env;
     wf_cgraph g;
     wf_arena scratch;
+    wf_arena kernel;           /* what making one kernel needs; empty again after each group */
     int32_t *canon;            /* order index -> cgraph node */
     int32_t *order_of;         /* cgraph node -> first order index */
     const bool *stealable;
@@ -174,6 +176,8 @@ typedef struct wf_mem_item {
     int32_t arena;           /* out; in: -1 */
     uint64_t offset;         /* out */
 } wf_mem_item;
+/* The most bytes that are alive during one command: what no plan of these lifetimes can go below. */
+weft_status wf_mem_largest_live(const wf_mem_item *items, int32_t n, int32_t n_cmds, uint64_t *out);
 weft_status wf_memplan(wf_mem_item *items, int32_t n, uint64_t max_bytes, uint64_t arena_bytes[WF_MAX_ARENAS]);
 
 #endif

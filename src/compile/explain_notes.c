@@ -182,6 +182,7 @@ void wf_explain_totals(wf_explain *x, const wf_plan *plan)
     x->dispatches = plan->n_dispatches;
     x->copies = plan->n_copies;
     x->fallbacks = plan->n_fallbacks;
+    x->largest_live = plan->largest_live;
     for (int a = 0; a < WF_MAX_ARENAS; a++)
         x->arena_bytes += plan->arena_bytes[a];
 }

@@ -21,7 +21,7 @@ struct wf_explain {
     wf_str wgsl;             /* of the kernel that is lowered now */
     char host_why[256];
     uint32_t dispatches, copies, fallbacks;
-    uint64_t arena_bytes;
+    uint64_t arena_bytes, largest_live;
     bool seen;               /* an evaluation was explained */
 };
 

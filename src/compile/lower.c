@@ -192,6 +192,8 @@ static weft_status finish(wf_lowering *l)
 {
     wf_plan *p = l->plan;
     WF_TRY(wf_memplan(l->items, (int32_t)l->n_items, l->caps->max_buffer_bytes, p->arena_bytes));
+    if (l->s->env->explain)
+        WF_TRY(wf_mem_largest_live(l->items, (int32_t)l->n_items, (int32_t)l->n_cmds, &p->largest_live));
     for (size_t i = 0; i < l->n_patches; i++) {
         wf_patch *pt = &l->patches[i];
         if (pt->kind != WF_MEM_ARENA)
@@ -288,6 +290,7 @@ weft_status wf_lower(wf_compile_state *s)
             WF_TRY_GOTO(st, wf_explain_group(s->env->explain, l, i, first_cmd), done);
         if (s->env->record)
             WF_TRY_GOTO(st, record_result(l, i), done);
+        wf_arena_reset(&s->kernel);
     }
     st = finish(l);
     if (st == WEFT_OK && s->env->explain)

@@ -27,13 +27,15 @@ static void short_number(double v, char out[24])
 static void summary(const wf_explain *x, const weft_device_info *device, wf_str *out)
 {
     int64_t flops, bytes;
-    char f[24], b[24], a[24];
+    char f[24], b[24], a[24], live[24];
     totals(x, &flops, &bytes);
     short_number((double)flops, f);
     short_number((double)bytes, b);
     short_number((double)x->arena_bytes, a);
-    wf_str_addf(out, "%zu kernels in %u dispatches on %s (%s), %u copies, %u on the CPU instead; at least %s operations and %s bytes; %s bytes of intermediates",
-                x->n, x->dispatches, device->spec, device->name, x->copies, x->fallbacks, f, b, a);
+    short_number((double)x->largest_live, live);
+    wf_str_addf(out, "%zu kernels in %u dispatches on %s (%s), %u copies, %u on the CPU instead; at least %s operations and %s bytes; %s bytes of intermediates "
+                "(%s alive at once)",
+                x->n, x->dispatches, device->spec, device->name, x->copies, x->fallbacks, f, b, a, live);
 }
 
 /* ---- text ---- */
@@ -137,8 +139,9 @@ static void as_json(const wf_explain *x, const weft_device_info *device, bool wg
     json_field("spec", device->spec, out);
     wf_str_add(out, ", ");
     json_field("name", device->name, out);
-    wf_str_addf(out, "}, \"dispatches\": %u, \"copies\": %u, \"fallbacks\": %u, \"flops\": %lld, \"bytes\": %lld, \"arena_bytes\": %llu, \"kernels\": [",
-                x->dispatches, x->copies, x->fallbacks, (long long)flops, (long long)bytes, (unsigned long long)x->arena_bytes);
+    wf_str_addf(out, "}, \"dispatches\": %u, \"copies\": %u, \"fallbacks\": %u, \"flops\": %lld, \"bytes\": %lld, \"arena_bytes\": %llu, \"largest_live_bytes\": %llu, \"kernels\": [",
+                x->dispatches, x->copies, x->fallbacks, (long long)flops, (long long)bytes, (unsigned long long)x->arena_bytes,
+                (unsigned long long)x->largest_live);
     for (size_t i = 0; i < x->n; i++) {
         wf_str_add(out, i ? ",\n" : "\n");
         kernel_json(&x->kernels[i], wgsl, out);
