@@ -150,7 +150,13 @@ def timed(call, calls, of=statistics.median):
     return of(spent)
 
 
-def measure(row, found, rounds, of):
+def triad_limit(build):
+    """Bytes a second of this machine's triad, measured by weft bench now; None where it cannot be had."""
+    done = subprocess.run([os.path.join(build, "weft"), "bench", "--device", "cpu", "--filter", "copy", "--json"], capture_output=True, text=True)
+    return json.loads(done.stdout)["limits"]["triad"]["value"] * 1e9 if done.returncode == 0 else None
+
+
+def measure(row, found, rounds, of, triad):
     calls, samples, wrong = {}, {}, []
     for library in found:
         call = library.prepare(row)
@@ -169,15 +175,23 @@ def measure(row, found, rounds, of):
     times = {name: of(v) for name, v in samples.items()}
     peers = {name: t for name, t in times.items() if name != "weft"}
     best = row.against if row.against in peers else min(peers, key=peers.get)
+    below = [f"{ratio} of {name}" for name, ratio in row.marks.items() if name in peers and peers[name] / times["weft"] < ratio]
+    share = row.bytes / times["weft"] / triad if triad and row.limit else None
+    if share is not None and share < row.limit:
+        below.append(f"{row.limit} of triad")
+    if row.mark is not None and peers[best] / times["weft"] < row.mark:
+        below.append(f"{row.mark} of {best}")
     return {"name": row.name, "unit": "ms", "times": {k: 1e3 * v for k, v in times.items()},
             "samples": {k: [1e3 * s for s in v] for k, v in samples.items()}, "best_peer": best, "ratio": peers[best] / times["weft"],
-            "mark": row.mark, "wrong": wrong}
+            "mark": row.mark, "marks": row.marks, "triad_share": share, "below": below, "wrong": wrong}
 
 
 def print_row(r, names):
     cells = "".join(f"{r['times'][n]:10.3f}" if n in r["times"] else f"{'-':>10}" for n in names)
-    mark = "" if r["mark"] is None else f" (mark {r['mark']:.2f}{'' if r['ratio'] >= r['mark'] else ', below'})"
-    print(f"{r['name']:48}{cells}  {r['ratio']:6.2f} of {r['best_peer']}{mark}", flush=True)
+    mark = "" if r["mark"] is None else f" (mark {r['mark']:.2f})"
+    share = "" if r["triad_share"] is None else f", {r['triad_share']:.2f} of triad"
+    below = f" BELOW {', '.join(r['below'])}" if r["below"] else ""
+    print(f"{r['name']:48}{cells}  {r['ratio']:6.2f} of {r['best_peer']}{mark}{share}{below}", flush=True)
     for line in r["wrong"]:
         print("  WRONG:", line)
 
@@ -227,6 +241,27 @@ def size_one(args, found):
     return report
 
 
+# ---- the first call of an expression that was not seen before ----
+
+def first_call(found, rounds):
+    """Milliseconds until the result of a new expression of twelve operations on a small tensor is there. Each round's
+    expression has constants and a shape of its own, so that nothing of the rounds before is found again."""
+    samples = {library.name: [] for library in found if library.name in ("weft", "jax")}
+    for i in range(rounds):
+        x = np.linspace(0, 1, 6 * (17 + i), dtype=np.float32).reshape(6, -1)
+        row = ops_rows.Row("first call", [x], lambda wf, x: ops_rows.chain(wf, 12, x, 1.5 + i, 0.25 + i).sum(1), None,
+                           lambda jnp, jax, x: ops_rows.chain(jnp, 12, x, 1.5 + i, 0.25 + i).sum(1))
+        for library in found:
+            if library.name in samples:
+                start = time.perf_counter()
+                call = library.prepare(row)
+                call()
+                samples[library.name].append(1e3 * (time.perf_counter() - start))
+    times = {name: statistics.median(v) for name, v in samples.items()}
+    print("first call of a new expression of twelve operations, ms:", ", ".join(f"{n} {t:.2f}" for n, t in times.items()))
+    return {"unit": "ms", "times": times, "samples": samples}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
@@ -234,7 +269,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="the report on standard output, the table on standard error")
     parser.add_argument("--peers", default=os.path.join(ROOT, "build", "peers"))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--filter", default="", help="rows whose name has one of these, separated by commas; 'size' is the size-1 rows")
+    parser.add_argument("--filter", default="", help="rows whose name has one of these, separated by commas; 'size' is the size-1 rows, 'first' the first call of an expression")
     parser.add_argument("--least", action="store_true", help="the fastest call of all instead of medians: for work on a machine that is busy")
     args = parser.parse_args()
     of = min if args.least else statistics.median
@@ -253,14 +288,18 @@ def main():
     for line in missing:
         print("not there:", line)
     print(f"{'milliseconds':48}" + "".join(f"{n:>10}" for n in [n.replace('onnxruntime', 'onnxrt') for n in names]) + "   best peer over weft")
+    triad = triad_limit(args.build)
+    report["triad_bytes_per_s"] = triad
     wanted = [w for w in args.filter.split(",") if w]
     for row in ops_rows.all_rows():
         if wanted and not any(w in row.name for w in wanted):
             continue
-        report["rows"].append(measure(row, found, args.rounds, of))
+        report["rows"].append(measure(row, found, args.rounds, of, triad))
         print_row(report["rows"][-1], names)
     if not wanted or "size" in wanted:
         report["size_one"] = size_one(args, found)
+    if not wanted or "first" in wanted:
+        report["first_call"] = first_call(found, args.rounds)
     report["load_after"] = os.getloadavg()
     text = json.dumps(report, indent=1) + "\n"
     if args.json:

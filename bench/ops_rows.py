@@ -23,6 +23,9 @@ class Row:
     mark: float | None = None
     against: str = "best"  # the peer the mark is about
     exact: Callable | None = None  # f64 reference; None: NumPy's result, bit for bit
+    marks: dict = field(default_factory=dict)  # by peer: its time over weft's, at least
+    bytes: int = 0         # that the work must move; with limit, its share of this machine's triad, at least
+    limit: float | None = None
     terms: int = 1  # of the longest sum: the error allowed grows with it
 
 
@@ -131,6 +134,24 @@ def argsort_row(x, name):
                lambda jnp, jax, x: jnp.argsort(x))
 
 
+CHAIN = (lambda np, v, r, c: v * r, lambda np, v, r, c: v + c, lambda np, v, r, c: np.maximum(v, r), lambda np, v, r, c: v - r,
+         lambda np, v, r, c: abs(v), lambda np, v, r, c: v * c)
+
+
+def chain(np_like, n, x, r, c):
+    """n elementwise operations in turn with a row and a column."""
+    for i in range(n):
+        x = CHAIN[i % len(CHAIN)](np_like, x, r, c)
+    return x
+
+
+def chain_row(rng, shape, n):
+    x, r, c = normal(rng, *shape), normal(rng, shape[-1]) * 0.5, normal(rng, shape[0], 1) * 0.5
+    return Row(f"chain of {n} on {text(shape)} with row and column", [x, r, c], lambda wf, *v: chain(wf, n, *v), lambda *v: chain(np, n, *v),
+               lambda jnp, jax, *v: chain(jnp, n, *v), exact=lambda *v: chain(np, n, *v), terms=n, marks={"numpy": 2.0, "jax": 1.0},
+               bytes=2 * x.nbytes, limit=0.85)
+
+
 def all_rows():
     """Made one by one: inputs of a row live as long as it does."""
     rng = np.random.default_rng(1)
@@ -157,6 +178,8 @@ def all_rows():
     yield einsum_row(rng, "ij,jk,kl->il", ((512, 512), (512, 512), (512, 512)), 1024)
     yield einsum_row(rng, "bi,ijk,bj->bk", ((128, 64), (64, 64, 64), (128, 64)), 4096)
     yield einsum_row(rng, "bhqd,bhkd,bhkv->bhqv", ((2, 8, 128, 64), (2, 8, 128, 64), (2, 8, 128, 64)), 8192)
+    for n in (3, 6, 12):
+        yield chain_row(rng, (4096, 4096), n)
     yield conv_row(rng, (1, 64, 56, 56), 64)
     yield conv_row(rng, (8, 64, 56, 56), 64)
     yield sort_row(normal(rng, million), "1M f32")
