@@ -266,7 +266,10 @@ def main():
 
     pytest_env = dict(python_env)
     if args.sanitizer == "address":  # the interpreter is not instrumented: the runtime comes first
-        pytest_env["LD_PRELOAD"] = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+        # With the C++ runtime beside it, or libraries that throw (JAX) find no interceptor.
+        names = ("libasan.so", "libstdc++.so")
+        found = [subprocess.run(["cc", "-print-file-name=" + name], capture_output=True, text=True).stdout.strip() for name in names]
+        pytest_env["LD_PRELOAD"] = " ".join(found)
     if args.sanitizer == "thread":
         missing["pytest"] = "the thread sanitizer runs the CPU parts in C"
     if args.sanitizer:
