@@ -450,6 +450,19 @@ class Reports(Case):
             for f in d["features"]:
                 self.assertTrue(f["on"] or f["reason"], (d["spec"], f))
 
+    def test_texts_are_kept_in_the_users_cache_folder(self):
+        model = data("stories260K.F32.gguf")
+        with tempfile.TemporaryDirectory() as home:
+            env = {k: v for k, v in os.environ.items() if k not in ("WEFT_CACHE_DIR", "XDG_CACHE_HOME")}
+            for extra, folder in (({"HOME": home}, ".cache/weft"), ({"HOME": home, "XDG_CACHE_HOME": home + "/xdg"}, "xdg/weft"),
+                                  ({"HOME": home, "WEFT_CACHE_DIR": home + "/own"}, "own"), ({"HOME": home + "/unused", "WEFT_CACHE_DIR": ""}, None)):
+                devices = json.loads(subprocess.run([WEFT, "devices", "--json"], env={**env, **extra}, capture_output=True, check=True).stdout)
+                self.assertEqual(devices["cache"], os.path.join(home, folder) if folder else "")
+                subprocess.run([WEFT, "explain", model, "--device", "null"], env={**env, **extra}, capture_output=True, check=True)
+                if folder:
+                    self.assertGreater(len(os.listdir(os.path.join(home, folder))), 3)
+            self.assertFalse(os.path.exists(home + "/unused"))
+
     def test_bench_rows_have_value_limit_share_and_samples(self):
         out = weft_json("bench", "softmax", "--filter", "rms_norm", "--device", "cpu")
         self.assertEqual(set(out), {"machine", "limits", "rows"})

@@ -35,6 +35,7 @@ PLAN = [
     ("test_graphs", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_async", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_scale", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_text_cache", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_plan_key", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300) for name in (
         "fusion", "check", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),
@@ -221,6 +222,7 @@ def main():
     env["WEFT_BUILD"] = build
     env["WEFT_SOURCE_DIR"] = ROOT
     env["WEFT_PROGRAM"] = os.path.join(build, "weft")
+    env["WEFT_CACHE_DIR"] = ""  # what an earlier run kept decides nothing
     env["WEFT_SANITIZER"] = args.sanitizer
     if args.long:
         env["WEFT_TEST_LONG"] = "1"

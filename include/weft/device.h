@@ -22,6 +22,8 @@ typedef struct weft_ctx_opts {
     int n_threads;            /* CPU threads, at most 1024; 0: WEFT_THREADS, else affinity, cgroup quota and core kind */
     const char *webgpu_lib;   /* path of a WebGPU library; NULL: WEFT_WEBGPU_LIB, else the usual names */
     void *webgpu_get_proc;    /* a wgpuGetProcAddress to use instead of a library; NULL: none */
+    const char *cache_dir;    /* folder for what later runs can use; NULL: WEFT_CACHE_DIR, else none; "": none. See below */
+    uint64_t cache_max_bytes; /* the most that folder holds; 0: 256 MiB */
     const char *trace_path;   /* write a Chrome trace of submits here at close; NULL: none */
     /* Limits of a WebGPU or null device to lower, for tests of splitting; 0: WEFT_LIMITS from the
      * environment (binding=N,buffers=N,workgroup_bytes=N,invocations=N), else as the adapter has them. */
@@ -30,6 +32,15 @@ typedef struct weft_ctx_opts {
     uint32_t max_workgroup_invocations; /* threads of one workgroup */
     uint32_t max_workgroup_bytes;       /* shared memory of one workgroup */
 } weft_ctx_opts;
+
+/* The cache on disk. A library writes no files unasked, so without cache_dir and WEFT_CACHE_DIR nothing is kept; the weft
+ * program asks for $XDG_CACHE_HOME/weft, else ~/.cache/weft. Kept are the texts of generated shaders and, where the WebGPU
+ * implementation hands them out (Dawn), compiled pipelines. Each value is a file whose key holds everything the value
+ * follows from: the library and its sources, device, driver, features and limits, the kernel. So nothing goes stale, several
+ * processes may share the folder, and it may be removed at any time. The folder is made for this user alone; files that are
+ * cut short, damaged, of another origin or that others could write are passed over with one line of the log
+ * (WEFT_LOG_WARN) and written anew; a folder that cannot be written is one line too. Neither fails a call.
+ * Files unused for longest go when it is full. weft_stats counts texts_generated and cache_found. */
 
 /* Open a context on a device.
  *
@@ -41,7 +52,8 @@ typedef struct weft_ctx_opts {
  *
  *   opts  NULL for the defaults.
  * Errors: WEFT_E_VALUE for an unknown SPEC or a value of the environment that is not known (WEFT_THREADS counts without
- * n_threads): the message lists those that are; WEFT_E_DEVICE_INIT; WEFT_E_CONTEXT for out NULL; WEFT_E_OOM.
+ * n_threads): the message lists those that are; a cache_dir too long for a path;
+ * WEFT_E_DEVICE_INIT; WEFT_E_CONTEXT for out NULL; WEFT_E_OOM.
  * The caller owns *out and ends it with weft_ctx_close. */
 WEFT_API weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out);
 

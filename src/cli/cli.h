@@ -99,6 +99,7 @@ typedef struct cli_session {
 int cli_session_open(const cli_model_args *a, const char *model_path, cli_session *out);
 void cli_session_close(cli_session *s);
 weft_ctx_opts cli_ctx_opts(const char *device, int64_t threads, const char *trace);
+const char *cli_cache_dir(void); /* WEFT_CACHE_DIR, else the user's cache folder, else ""; "": nothing is kept */
 extern void *cli_webgpu_get_proc; /* set by weft_main_with_webgpu */
 
 /* Ctrl-C cancels the action of the context that runs; a second one ends the program as usual. */

@@ -162,7 +162,8 @@ json_t *cli_json_stats(weft_ctx *ctx)
         {"bytes_live", s.bytes_live}, {"bytes_peak", s.bytes_peak}, {"pipelines", s.pipelines}, {"dispatches", s.dispatches},
         {"submits", s.submits}, {"copies", s.copies}, {"fallbacks", s.fallbacks}, {"cpu_programs", s.cpu_programs},
         {"bytes_up", s.bytes_up}, {"bytes_down", s.bytes_down}, {"static_uploads", s.static_uploads},
-        {"step_uploads", s.step_uploads},
+        {"step_uploads", s.step_uploads}, {"texts_generated", s.texts_generated}, {"cache_found", s.cache_found},
+        {"cache_stored", s.cache_stored}, {"cache_refused", s.cache_refused},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         json_object_set_new(j, rows[i].name, json_integer((json_int_t)rows[i].value));

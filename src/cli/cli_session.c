@@ -147,9 +147,24 @@ static int64_t context_for(const cli_model_args *a, const cli_session *s)
     return need < info.context_length ? need : info.context_length;
 }
 
+/* XDG base directory specification: relative paths there are to be ignored. */
+const char *cli_cache_dir(void)
+{
+    static char path[PATH_MAX];
+    const char *asked = getenv("WEFT_CACHE_DIR"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (asked)
+        return asked;
+    bool named = xdg && xdg[0] == '/';
+    if (!named && (!home || home[0] != '/'))
+        return "";
+    int n = snprintf(path, sizeof path, "%s%s/weft", named ? xdg : home, named ? "" : "/.cache");
+    return n > 0 && n < (int)sizeof path - 128 ? path : "";
+}
+
 weft_ctx_opts cli_ctx_opts(const char *device, int64_t threads, const char *trace)
 {
-    return (weft_ctx_opts){.device = device, .n_threads = (int)threads, .trace_path = trace, .webgpu_get_proc = cli_webgpu_get_proc};
+    return (weft_ctx_opts){.device = device, .n_threads = (int)threads, .trace_path = trace, .cache_dir = cli_cache_dir(),
+                           .webgpu_get_proc = cli_webgpu_get_proc};
 }
 
 static int open_all(const cli_model_args *a, const char *model_path, cli_session *s)

@@ -150,6 +150,7 @@ static int measured(bench_run *run, int n_threads)
 static int run_suites(bench_run *run)
 {
     weft_ctx_opts opts = cli_ctx_opts(run->device_spec, run->threads, NULL);
+    opts.cache_dir = ""; /* what an earlier run kept must not decide what is measured */
     if (weft_ctx_open(&opts, &run->ctx) != WEFT_OK)
         return cli_fail_last();
     cli_interrupt_begin(run->ctx);

@@ -48,7 +48,7 @@ static void print_device(const weft_device_info *d)
 int cmd_devices(int argc, char **argv)
 {
     bool json = false;
-    const cli_option options[] = {{"--json", CLI_FLAG, &json, 0, 0, NULL, "print {devices: [..], note}"}};
+    const cli_option options[] = {{"--json", CLI_FLAG, &json, 0, 0, NULL, "print {devices: [..], note, cache}"}};
     int code = cli_parse(cli_command_named("devices"), argc, argv, options, 1, NULL, 0, 0);
     if (code != CLI_OK)
         return code == CLI_HELP ? CLI_OK : code;
@@ -64,12 +64,13 @@ int cmd_devices(int argc, char **argv)
         json_t *devices = json_array();
         for (int i = 0; i < n; i++)
             json_array_append_new(devices, device_json(&list[i]));
-        code = cli_json_print(json_pack("{s:o, s:o}", "devices", devices, "note", cli_json_str(note)));
+        code = cli_json_print(json_pack("{s:o, s:o, s:o}", "devices", devices, "note", cli_json_str(note), "cache", cli_json_str(cli_cache_dir())));
     } else {
         for (int i = 0; i < n; i++)
             print_device(&list[i]);
         if (note[0])
             printf("%s\n", note);
+        printf("cache on disk: %s\n", cli_cache_dir()[0] ? cli_cache_dir() : "none");
     }
     weft_device_list_free(list);
     return code;

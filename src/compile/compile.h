@@ -130,6 +130,7 @@ typedef struct wf_compile_env {
     /* The CPU, for kernels that `dev` has no row for; opened on first need. NULL when dev is the CPU. */
     weft_status (*host)(void *user, wf_device **dev, wf_programs **programs);
     void *user;
+    wf_texts *texts;            /* of `dev`; NULL: texts are neither kept nor counted */
     bool fallback_is_error;     /* WEFT_FALLBACK=error */
     bool no_fuse;               /* WEFT_FUSE=0 */
     bool record;                /* the plan's results are wanted */

@@ -21,7 +21,14 @@ static weft_status kir_program(wf_lowering *l, wf_kir *k, const char *label, uin
         desc.access[i] = (i < k->n_bind && k->bind[i].access == WF_ACCESS_READ) || i >= (uint32_t)k->n_bind + k->has_error
                              ? WF_ACCESS_READ : WF_ACCESS_READ_WRITE;
     if (wgsl) {
-        WF_TRY_GOTO(st, wf_wgsl_emit(l->caps, k, &text), done);
+        if (!wf_texts_find(l->s->env->texts, &identity, &text)) {
+            WF_TRY_GOTO(st, wf_wgsl_emit(l->caps, k, &text), done);
+            wf_texts_made(l->s->env->texts, &identity, &text);
+        }
+        if (text.oom) {
+            st = wf_fail_oom(text.len);
+            goto done;
+        }
         desc.wgsl = text.ptr;
         if (l->s->env->explain)
             wf_explain_wgsl(l->s->env->explain, text.ptr);

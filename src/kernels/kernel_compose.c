@@ -210,35 +210,100 @@ void wf_launch_bind(wf_launch *l, int what, uint8_t access)
     }
 }
 
+static void bind_epilogue(const wf_kir *k, wf_launch *l)
+{
+    if (!k)
+        wf_launch_bind(l, WF_BIND_OUT, WF_ACCESS_READ_WRITE);
+    for (int i = 0; k && i < k->n_bind; i++)
+        wf_launch_bind(l, WF_BIND_EPILOGUE - i, k->bind[i].access);
+    if (k && k->has_error)
+        wf_launch_bind(l, WF_BIND_EPILOGUE - k->n_bind, WF_ACCESS_READ_WRITE);
+}
+
 /* The compiler always hands an epilogue to matrices; without one the f32 result goes to the output. */
-static weft_status text_epilogue(const wf_kernel_req *req, wf_launch *l, wf_str *body)
+static weft_status text_epilogue(const wf_kernel_req *req, const wf_launch *l, wf_str *body)
 {
     const wf_kir *k = req->epilogue;
     uint32_t base = l->n_bind;
     if (!k) {
         if (req->out_dtype != WEFT_DTYPE_F32)
             return wf_fail(WEFT_E_UNSUPPORTED, "kernels: %s output needs an epilogue", weft_dtype_name(req->out_dtype));
-        wf_launch_bind(l, WF_BIND_OUT, WF_ACCESS_READ_WRITE);
         WF_TRY(wf_text_output(body, base, WEFT_DTYPE_F32));
         /* Word 19 of the plain matrix kernels: M of one batch. Block types have 12 words and no batch. */
         wf_str_addf(body, "fn epilogue(v: f32, c0: i32, c1: i32, c2: i32) {\n"
                           "    store_out((c0 * p(%uu) + c1) * p(1u) + c2, v);\n}\n", l->n_static > 19 ? 19u : 0u);
         return WEFT_OK;
     }
-    WF_TRY(wf_wgsl_emit_epilogue(k, base, l->n_static, body, body));
-    for (int i = 0; i < k->n_bind; i++)
-        wf_launch_bind(l, WF_BIND_EPILOGUE - i, k->bind[i].access);
-    if (k->has_error)
-        wf_launch_bind(l, WF_BIND_EPILOGUE - k->n_bind, WF_ACCESS_READ_WRITE);
-    return WEFT_OK;
+    return wf_wgsl_emit_epilogue(k, base, l->n_static, body, body);
+}
+
+typedef struct row_text {
+    const char *file;
+    const wf_slots *slots;
+    const wf_str *decls;
+    bool with_epilogue;
+    uint32_t n_bind, n_static; /* with the epilogue's */
+} row_text;
+
+/* Everything that a row's text follows from, but for the library's sources and the device. */
+static weft_status text_key(const wf_kernel_ask *ask, const row_text *t, const wf_launch *l, wf_str *key)
+{
+    wf_str_addf(key, "R%s:%s:%s %u %u %u %u %u %d %d\n", ask->row->op, ask->row->name, t->file, ask->row->needs, l->n_bind, l->n_static, t->n_bind,
+                t->n_static, t->with_epilogue, ask->req->out_dtype);
+    for (int i = 0; i < t->slots->n; i++) {
+        const char *text = t->slots->slot[i].text;
+        wf_str_addf(key, "%s=%lld %zu:", t->slots->slot[i].name, (long long)t->slots->slot[i].value, text ? strlen(text) : 0);
+        wf_str_add(key, text ? text : "");
+    }
+    wf_str_addf(key, "\n%zu:", t->decls->len);
+    wf_str_addn(key, t->decls->ptr, t->decls->len);
+    return t->with_epilogue && ask->req->epilogue ? wf_kir_write(ask->req->epilogue, key) : WEFT_OK;
+}
+
+static weft_status make_text(const wf_kernel_ask *ask, const row_text *t, const wf_launch *l, wf_str *out)
+{
+    weft_status st;
+    wf_str body = WF_STR_INIT;
+    const char *text;
+    wf_str_add(&body, t->decls->ptr);
+    wf_wgsl_emit_params(t->n_bind, t->n_static, &body);
+    if (t->with_epilogue)
+        WF_TRY_GOTO(st, text_epilogue(ask->req, l, &body), done);
+    WF_TRY_GOTO(st, wf_template_find(t->file, &text), done);
+    WF_TRY_GOTO(st, wf_template_expand(t->file, text, t->slots, &body), done);
+    if (ask->row->needs & WF_NEED_SUBGROUP32)
+        wf_str_add(out, "enable subgroups;\n");
+    if (body.oom) {
+        st = wf_fail_oom(body.len);
+        goto done;
+    }
+    WF_TRY_GOTO(st, wf_wgsl_emit_helpers(body.ptr, out), done);
+    wf_str_addn(out, body.ptr, body.len);
+    st = out->oom ? wf_fail_oom(body.len) : WEFT_OK;
+done:
+    wf_str_free(&body);
+    return st;
+}
+
+static weft_status find_or_make_text(const wf_kernel_ask *ask, const row_text *t, const wf_launch *l, wf_str *out)
+{
+    wf_str key = WF_STR_INIT;
+    wf_texts *texts = ask->req->texts;
+    weft_status st = texts && texts->disk ? text_key(ask, t, l, &key) : WEFT_OK;
+    if (st == WEFT_OK && !wf_texts_find(texts, &key, out)) {
+        st = make_text(ask, t, l, out);
+        if (st == WEFT_OK)
+            wf_texts_made(texts, &key, out);
+    }
+    if (st == WEFT_OK && out->oom)
+        st = wf_fail_oom(out->len);
+    wf_str_free(&key);
+    return st;
 }
 
 weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const wf_slots *slots, const wf_str *decls,
                               bool with_epilogue, wf_launch *l)
 {
-    weft_status st;
-    wf_str body = WF_STR_INIT;
-    const char *text;
     const wf_kir *k = with_epilogue ? ask->req->epilogue : NULL;
     uint32_t n_bind = l->n_bind + (!with_epilogue ? 0u : k ? k->n_bind + (k->has_error ? 1u : 0u) : 1u);
     uint32_t n_static = l->n_static + (k ? k->n_static : 0u);
@@ -253,26 +318,13 @@ weft_status wf_launch_compose(const wf_kernel_ask *ask, const char *file, const 
         return wf_fail(WEFT_E_UNSUPPORTED, "kernels: %s:%s needs %u static words, the block has %d", ask->row->op,
                        ask->row->name, n_static, WF_STATIC_MAX_BYTES / 4);
 
-    wf_str_add(&body, decls->ptr);
-    wf_wgsl_emit_params(n_bind, n_static, &body);
+    const row_text t = {file, slots, decls, with_epilogue, n_bind, n_static};
+    WF_TRY(find_or_make_text(ask, &t, l, &l->wgsl));
     if (with_epilogue)
-        WF_TRY_GOTO(st, text_epilogue(ask->req, l, &body), done);
-    WF_TRY_GOTO(st, wf_template_find(file, &text), done);
-    WF_TRY_GOTO(st, wf_template_expand(file, text, slots, &body), done);
-    if (ask->row->needs & WF_NEED_SUBGROUP32)
-        wf_str_add(&l->wgsl, "enable subgroups;\n");
-    if (body.oom) {
-        st = wf_fail_oom(body.len);
-        goto done;
-    }
-    WF_TRY_GOTO(st, wf_wgsl_emit_helpers(body.ptr, &l->wgsl), done);
-    wf_str_addn(&l->wgsl, body.ptr, body.len);
-    st = l->wgsl.oom ? wf_fail_oom(body.len) : WEFT_OK;
+        bind_epilogue(k, l);
     l->kind = WF_PROGRAM_WGSL;
     l->row = ask->row->name;
     l->with_epilogue = false;
     l->n_bind = n_bind;
-done:
-    wf_str_free(&body);
-    return st;
+    return WEFT_OK;
 }

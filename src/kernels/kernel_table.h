@@ -9,6 +9,7 @@
 
 #include "hal.h"
 #include "node.h"
+#include "text_cache.h"
 
 typedef struct wf_operand {
     weft_dtype dtype;
@@ -46,6 +47,7 @@ typedef struct wf_kernel_req {
      * accumulated f32 value and ending in its STOREs. Its bindings are its own (numbered from 0); the
      * compiler appends them after the kernel's operands. NULL: store IN to the output, contiguous. */
     const wf_kir *epilogue;
+    wf_texts *texts;          /* where the texts of rows are kept; NULL: nowhere */
     uint64_t skip;            /* rows that are no longer asked, one bit a wf_kernel_choice.place */
     const wf_unfold *unfold; /* MATMUL on the CPU: that operand's view has offset and batch strides alone. NULL: none */
 } wf_kernel_req;

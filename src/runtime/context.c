@@ -60,6 +60,12 @@ static weft_status limits_from_env(weft_ctx_opts *opts)
     return WEFT_OK;
 }
 
+static weft_status open_cache(weft_ctx *ctx, const weft_ctx_opts *opts)
+{
+    const char *dir = opts->cache_dir ? opts->cache_dir : env_or(NULL, "WEFT_CACHE_DIR", "");
+    return *dir ? wf_disk_open(dir, opts->cache_max_bytes, &ctx->cache) : WEFT_OK;
+}
+
 weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
 {
     weft_ctx_opts lowered = {0};
@@ -92,15 +98,19 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     if (st == WEFT_OK && opts->trace_path)
         st = wf_trace_open(&ctx->trace, opts->trace_path);
     if (st == WEFT_OK)
+        st = open_cache(ctx, opts);
+    if (st == WEFT_OK)
         st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
     if (st != WEFT_OK) {
         wf_check_close(ctx->check);
+        wf_disk_close(ctx->cache);
         wf_free(ctx->trace.path);
         ctx->core.closed = true;
         wf_core_release(ctx);
         return st;
     }
     ctx->programs = (wf_programs){.dev = ctx->dev, .next_id = &ctx->next_id};
+    ctx->texts = (wf_texts){.disk = ctx->cache, .stats = &ctx->stats, .caps = &ctx->dev->caps};
     const weft_device_info *info = &ctx->dev->caps.info;
     wf_log(WEFT_LOG_INFO, "context: device %s (%s: %s, %s), %u threads, asked for as \"%s\"", info->spec, info->kind, info->name, info->implementation,
            info->n_threads, env_or(opts->device, "WEFT_DEVICE", "auto"));
@@ -150,6 +160,9 @@ void weft_ctx_close(weft_ctx *ctx)
     if (ctx->host)
         ctx->host->vt->close(ctx->host);
     ctx->dev->vt->close(ctx->dev);
+    wf_texts_free(&ctx->texts);
+    wf_disk_close(ctx->cache); /* after the device, which may keep blobs until its end */
+    ctx->cache = NULL;
     ctx->host = ctx->dev = NULL; /* storages that are still held see that their buffer is gone */
     free_scratch(ctx);
     wf_unlock(&ctx->core.lock);
@@ -184,6 +197,12 @@ weft_status weft_ctx_stats(weft_ctx *ctx, weft_stats *out)
         return wf_fail(WEFT_E_CONTEXT, "ctx_stats: out must not be NULL");
     WF_TRY(wf_ctx_enter(ctx, "ctx_stats"));
     *out = ctx->stats;
+    if (ctx->cache) {
+        wf_disk_counts kept = wf_disk_counted(ctx->cache);
+        out->cache_found = kept.found;
+        out->cache_stored = kept.stored;
+        out->cache_refused = kept.refused;
+    }
     out->handles_live = (uint64_t)ctx->core.holds;
     out->pipelines = WF_MAX(ctx->stats.pipelines, ctx->dev->caps.runs_kir ? ctx->programs.count : 0);
     wf_unlock(&ctx->core.lock);

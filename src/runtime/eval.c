@@ -189,7 +189,7 @@ static void evict_oldest(weft_ctx *ctx)
 static wf_compile_env env_of(weft_ctx *ctx)
 {
     return (wf_compile_env){.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL, .user = ctx,
-                            .no_fuse = ctx->no_fuse};
+                            .texts = &ctx->texts, .no_fuse = ctx->no_fuse};
 }
 
 static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan **out)

@@ -67,6 +67,8 @@ struct weft_ctx {
     uint32_t arena[WF_MAX_ARENAS];
     uint64_t arena_bytes[WF_MAX_ARENAS];
     uint32_t step_buffer, error_buffer;
+    wf_disk_cache *cache; /* NULL: nothing is kept between runs */
+    wf_texts texts;
     bool fallback_is_error, no_fuse;
     int n_threads;
     wf_trace trace;

@@ -159,13 +159,14 @@ int wp_read(wp_tensor *self, weft_dtype dtype, void *dst, size_t n)
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"spec", "n_threads", "webgpu_lib", "webgpu_get_proc", "trace_path", NULL};
-    const char *spec = NULL, *lib = NULL, *trace = NULL;
+    static char *names[] = {"spec", "n_threads", "webgpu_lib", "webgpu_get_proc", "trace_path", "cache_dir", NULL};
+    const char *spec = NULL, *lib = NULL, *trace = NULL, *cache = NULL;
     int n_threads = 0;
     unsigned long long proc = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z$izKz:Device", names, &spec, &n_threads, &lib, &proc, &trace))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|z$izKzz:Device", names, &spec, &n_threads, &lib, &proc, &trace, &cache))
         return NULL;
-    weft_ctx_opts opts = {.device = spec, .n_threads = n_threads, .webgpu_lib = lib, .webgpu_get_proc = (void *)(uintptr_t)proc, .trace_path = trace};
+    weft_ctx_opts opts = {.device = spec, .n_threads = n_threads, .webgpu_lib = lib, .webgpu_get_proc = (void *)(uintptr_t)proc, .trace_path = trace,
+                          .cache_dir = cache};
     weft_ctx *ctx = NULL;
     weft_status st;
     Py_BEGIN_ALLOW_THREADS
@@ -238,9 +239,10 @@ static PyObject *device_stats(PyObject *o, PyObject *unused)
     weft_status st = weft_ctx_stats(((wp_device *)o)->ctx, &s);
     if (st != WEFT_OK)
         return wp_raise_last(st);
-    return Py_BuildValue("{sK sK sK sK sK sK sK sK sK sK}", "evals", s.evals, "plans_built", s.plans_built, "plans_reused", s.plans_reused,
+    return Py_BuildValue("{sK sK sK sK sK sK sK sK sK sK sK sK}", "evals", s.evals, "plans_built", s.plans_built, "plans_reused", s.plans_reused,
                          "buffers_live", s.buffers_live, "bytes_live", s.bytes_live, "bytes_peak", s.bytes_peak, "dispatches", s.dispatches,
-                         "submits", s.submits, "fallbacks", s.fallbacks, "handles_live", s.handles_live);
+                         "submits", s.submits, "fallbacks", s.fallbacks, "handles_live", s.handles_live,
+                         "texts_generated", s.texts_generated, "cache_found", s.cache_found);
 }
 
 static PyObject *device_sync(PyObject *o, PyObject *unused)
