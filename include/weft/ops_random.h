@@ -30,7 +30,7 @@ WEFT_API weft_tensor *weft_rand(weft_ctx *ctx, weft_dtype dtype, int rank, const
 /* Normal, mean 0 and deviation 1; |x| is below 6.7. Source: Box and Muller 1958. */
 WEFT_API weft_tensor *weft_randn(weft_ctx *ctx, weft_dtype dtype, int rank, const int64_t *shape, weft_generator *g);
 /* Integers low .. high - 1 in any plain dtype but bool; the probability of each is within 2^-64 of 1 / (high - low).
- * Errors: WEFT_E_VALUE unless low < high, and i32 (u32 and i64 for those dtypes) holds them; WEFT_E_DTYPE. */
+ * Errors: WEFT_E_VALUE unless low < high and the dtype (i32 for floats) holds low and high - 1; WEFT_E_DTYPE. */
 WEFT_API weft_tensor *weft_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low, int64_t high, int rank, const int64_t *shape, weft_generator *g);
 /* Uniform from low to high; rounding may give high. Errors: WEFT_E_VALUE for a bound that is not finite. */
 WEFT_API weft_tensor *weft_uniform(weft_ctx *ctx, weft_dtype dtype, double low, double high, int rank, const int64_t *shape, weft_generator *g);
@@ -46,9 +46,9 @@ WEFT_API weft_tensor *weft_randint_like(weft_tensor *x, int64_t low, int64_t hig
 /* 1 with probability p, element by element, else 0; shape and dtype of p. A p below 0 counts as 0, above 1 as 1. */
 WEFT_API weft_tensor *weft_bernoulli(weft_tensor *p, weft_generator *g);
 /* i32 indices drawn by weights that need not add up to 1.
- *   weights  [C] or [B, C], a float dtype, at least 0
+ *   weights  [C] or [B, C], a float dtype, finite, at least 0, and of each line one above 0
  *   returns  [n] or [B, n]; without replacement n <= C, and when fewer than n weights are above 0 the others follow
- * Errors: WEFT_E_SHAPE; WEFT_E_VALUE for n. */
+ * Errors: WEFT_E_SHAPE; WEFT_E_VALUE for n, and of the evaluation for weights. */
 WEFT_API weft_tensor *weft_multinomial(weft_tensor *weights, int64_t n, bool replacement, weft_generator *g);
 /* 0 .. n-1 in random order, i32. Equal sort keys (two of n with probability n^2 / 2^33) keep their order. */
 WEFT_API weft_tensor *weft_randperm(weft_ctx *ctx, int64_t n, weft_generator *g);

@@ -57,7 +57,7 @@ WEFT_API weft_tensor *weft_median(weft_tensor *x);
 WEFT_API weft_tensor *weft_nanmedian(weft_tensor *x);
 /* Values at fractions of the order, linear between neighbours; NaN if there is a NaN.
  *   x        f32, f16, bf16 or f64
- *   q        rank 0 or 1, a float dtype, in 0 .. 1 (held there)
+ *   q        rank 0 or 1, a float dtype, in 0 .. 1: another, or a NaN, is WEFT_E_VALUE of the evaluation
  *   axis     NULL: all elements
  *   returns  the shape of q, then that of x without the axis (extent 1 with keepdim) */
 WEFT_API weft_tensor *weft_quantile(weft_tensor *x, weft_tensor *q, const int *axis, bool keepdim);

@@ -331,6 +331,7 @@ static weft_status set_attr(wf_call *c, int i, const weft_attr *a)
         return a->kind == WEFT_ATTR_INT || a->kind == WEFT_ATTR_BOOL ? WEFT_OK : wrong_kind(c, i, a);
     case WEFT_PARAM_FLOAT:
         s->f = a->kind == WEFT_ATTR_FLOAT ? a->f : (double)a->i;
+        s->whole = a->kind == WEFT_ATTR_INT ? a->i : 0;
         s->i = a->kind;
         return a->kind == WEFT_ATTR_FLOAT || a->kind == WEFT_ATTR_INT || a->kind == WEFT_ATTR_BOOL ? WEFT_OK : wrong_kind(c, i, a);
     case WEFT_PARAM_BOOL:
@@ -419,8 +420,8 @@ static void set_numbers(wf_call *c)
         beside = c->slot[i].t;
     for (int i = 0; i < c->op->n_params; i++) {
         const weft_attr *a = c->slot[i].number;
-        bool beyond = a && a->kind == WEFT_ATTR_INT && (a->i > (1LL << 53) || a->i < -(1LL << 53)); /* a double may not hold it */
-        if (beyond && beside && weft_tensor_dtype(beside) == WEFT_DTYPE_I64)
+        weft_dtype other = beside ? weft_tensor_dtype(beside) : WEFT_DTYPE_BOOL;
+        if (a && a->kind == WEFT_ATTR_INT && wf_beyond_double(a->i) && (other == WEFT_DTYPE_I64 || other == WEFT_DTYPE_BOOL))
             c->slot[i].t = weft_tensor_from(c->ctx, WEFT_DTYPE_I64, 0, NULL, &a->i);
         else if (a && a->kind == WEFT_ATTR_BOOL)
             c->slot[i].t = weft_full(c->ctx, WEFT_DTYPE_BOOL, 0, NULL, a->i != 0);

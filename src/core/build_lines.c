@@ -69,3 +69,25 @@ weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent)
     /* Picking from 0, 1, .. is the check, the wrap of negative ones, and no memory. */
     return weft_index_select(weft_arange(weft_tensor_ctx(index), WEFT_DTYPE_I32, extent, 0, 1), 0, index);
 }
+
+/* The check of an index is that of values too: what is wrong becomes an index that no axis has, into an axis that is none.
+ * Its extent, of the largest that i32 has, says which check it was when the error words are read. */
+enum { NO_INDEX = INT32_MIN, NO_EXTENT = INT32_MAX - WF_VALUE_CHECKS };
+
+weft_tensor *wf_checked_values(weft_tensor *x, weft_tensor *ok, wf_value_check which)
+{
+    weft_ctx *ctx = weft_tensor_ctx(x);
+    weft_tensor *right = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, 0), *wrong = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, NO_INDEX);
+    weft_tensor *checked = wf_checked_index(weft_where(ok, right, wrong), (int64_t)NO_EXTENT + (int64_t)which);
+    return weft_where(weft_eq(checked, right), x, wf_const_like(x, 0));
+}
+
+const char *wf_value_sentence(int32_t index, uint32_t extent)
+{
+    static const char *const sentences[] = {
+        [WF_CHECK_WEIGHTS] = "multinomial: a weight is negative, infinite or NaN, or all of a line are 0",
+        [WF_CHECK_FRACTIONS] = "quantile: a q is outside 0 .. 1",
+    };
+    _Static_assert(WF_COUNT(sentences) == WF_VALUE_CHECKS, "a sentence for each check");
+    return index == NO_INDEX && extent >= NO_EXTENT && extent - NO_EXTENT < WF_VALUE_CHECKS ? sentences[extent - NO_EXTENT] : NULL;
+}

@@ -58,11 +58,15 @@ static weft_status check_operands(conv *c, const weft_tensor *x, const weft_tens
     } else {
         c->O = first;
         want = wf_reach(second, c->groups, 0);
+        if (want < 0)
+            return wf_fail(WEFT_E_SHAPE, "%s: %lld groups of %lld channels are too many", c->who, (long long)c->groups, (long long)second);
         if (want != c->C)
             return wf_fail(WEFT_E_SHAPE, "%s: weight %s with %lld groups takes %lld channels, input %s has %lld", c->who, tw, (long long)c->groups,
                            (long long)want, tx, (long long)c->C);
     }
-    if (c->O < 0 || c->O % c->groups || c->C % c->groups)
+    if (c->O < 0)
+        return wf_fail(WEFT_E_SHAPE, "%s: %lld groups of %lld channels are too many", c->who, (long long)c->groups, (long long)second);
+    if (c->O % c->groups || c->C % c->groups)
         return wf_fail(WEFT_E_SHAPE, "%s: %lld groups do not divide %lld channels in and %lld out", c->who, (long long)c->groups, (long long)c->C,
                        (long long)c->O);
     if (bias) {
@@ -95,7 +99,10 @@ static weft_status plan_forward(conv *c, const weft_conv_opts *o)
         }
         int64_t room = wf_reach(1, c->in[i], c->low[i]);
         room = room < 0 ? -1 : wf_reach(1, room, c->high[i]);
-        if (reach < 0 || room < reach)
+        if (reach < 0 || room < 0)
+            return wf_fail(WEFT_E_SHAPE, "%s: axis %d: extent %lld, padding %lld, kernel %lld and dilation %lld are too large together", c->who, i,
+                           (long long)c->in[i], (long long)c->low[i], (long long)c->size[i], (long long)c->dilation[i]);
+        if (room < reach)
             return wf_fail(WEFT_E_SHAPE, "%s: axis %d: a kernel of %lld with dilation %lld spans %lld, the padded input %lld", c->who, i,
                            (long long)c->size[i], (long long)c->dilation[i], (long long)reach, (long long)room);
         c->out[i] = (room - reach) / c->stride[i] + 1;

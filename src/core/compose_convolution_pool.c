@@ -103,7 +103,9 @@ static weft_status read_pool(pool *p, weft_tensor *x, const int64_t *kernel, con
             return wf_fail(WEFT_E_VALUE, "%s: axis %d: kernel %lld, stride %lld, dilation %lld, padding %lld", p->who, i, (long long)k, (long long)s,
                            (long long)d, (long long)pad);
         int64_t reach = wf_reach(d, k - 1, 1);
-        if (reach < 0 || pad > ((d * (k - 1)) + 1) / 2)
+        if (reach < 0)
+            return wf_fail(WEFT_E_SHAPE, "%s: axis %d: kernel %lld with dilation %lld is too large", p->who, i, (long long)k, (long long)d);
+        if (pad > ((d * (k - 1)) + 1) / 2)
             return wf_fail(WEFT_E_VALUE, "%s: axis %d: padding %lld is more than half of the window's %lld", p->who, i, (long long)pad, (long long)reach);
         int64_t room = n + 2 * pad - reach, up = o->ceil_mode ? s - 1 : 0;
         if (n == 0 || room + up < 0)

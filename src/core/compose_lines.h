@@ -81,4 +81,9 @@ static inline weft_status wf_require_index(const char *who, const weft_tensor *i
 /* index, checked against an extent and counted from 0: one outside is WEFT_E_INDEX of the evaluation. */
 weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent);
 
+/* What values can have to be, so that an evaluation is WEFT_E_VALUE where one is not. */
+typedef enum wf_value_check { WF_CHECK_WEIGHTS, WF_CHECK_FRACTIONS, WF_VALUE_CHECKS } wf_value_check;
+/* x, whose every use checks that ok, a bool of a shape that broadcasts to x's, is true everywhere. */
+weft_tensor *wf_checked_values(weft_tensor *x, weft_tensor *ok, wf_value_check which);
+
 #endif

@@ -1,5 +1,6 @@
 /* compose_order.c - extremes with their indices, medians and quantiles: reductions and the sorted order of a line. */
 #include "compose_lines.h"
+#include "weft/ops_pointwise.h"
 #include "weft/ops_reduction.h"
 
 /* The element of every line whose index, with extent 1 on the axis, is `at`. */
@@ -76,12 +77,17 @@ weft_tensor *weft_nanmedian(weft_tensor *x) { return of_all("nanmedian", x, weft
 
 /* ---- quantiles ---- */
 
+static weft_tensor *inside(weft_tensor *q)
+{
+    return weft_logical_and(weft_ge(q, wf_const_like(q, 0)), weft_le(q, wf_const_like(q, 1)));
+}
+
 /* Of lines along `axis`: [.., Q, ..] where x has [.., N, ..]. */
 static weft_tensor *between(weft_tensor *x, int axis, weft_tensor *q)
 {
     int64_t last = weft_tensor_dim(x, axis) - 1;
     weft_tensor *sorted = weft_gather(x, axis, wf_order(x, axis, false));
-    weft_tensor *at = weft_mul(weft_minimum(weft_maximum(q, wf_const_like(q, 0)), wf_const_like(q, 1)), wf_const_like(q, (double)last));
+    weft_tensor *at = weft_mul(wf_checked_values(q, inside(q), WF_CHECK_FRACTIONS), wf_const_like(q, (double)last));
     weft_tensor *below = weft_floor(at), *part = weft_sub(at, below), *low = weft_cast(below, WEFT_DTYPE_I32);
     weft_tensor *high = weft_minimum(weft_add(low, wf_const_like(low, 1)), wf_const_like(low, (double)last));
     int64_t shape[WEFT_MAX_RANK];

@@ -7,6 +7,7 @@
 
 #include "build.h"
 #include "composite.h"
+#include "compose_lines.h"
 #include "weft/ops_indexing.h"
 #include "weft/ops_pointwise.h"
 #include "weft/ops_random.h"
@@ -179,8 +180,13 @@ static weft_tensor *compose_randint(weft_ctx *ctx, weft_dtype dtype, int64_t low
     int64_t least = t == WEFT_DTYPE_I64 ? INT64_MIN : t == WEFT_DTYPE_U32 ? 0 : INT32_MIN;
     int64_t most = t == WEFT_DTYPE_I64 ? INT64_MAX : t == WEFT_DTYPE_U32 ? (int64_t)UINT32_MAX + 1 : (int64_t)INT32_MAX + 1;
     uint64_t range = (uint64_t)high - (uint64_t)low;
+    bool is_byte = dtype == WEFT_DTYPE_I8 || dtype == WEFT_DTYPE_U8;
+    if (is_byte) {
+        least = dtype == WEFT_DTYPE_I8 ? INT8_MIN : 0;
+        most = dtype == WEFT_DTYPE_I8 ? INT8_MAX + 1 : UINT8_MAX + 1;
+    }
     if (low >= high || low < least || high > most)
-        return wf_tensor_error(ctx, WEFT_E_VALUE, "randint: from %lld to %lld in %s", (long long)low, (long long)high, weft_dtype_name(t));
+        return wf_tensor_error(ctx, WEFT_E_VALUE, "randint: from %lld to %lld in %s", (long long)low, (long long)high, weft_dtype_name(is_byte ? dtype : t));
     draw d = begin("randint", ctx, rank, shape, g);
     if (d.error)
         return d.error;
@@ -421,7 +427,10 @@ static weft_tensor *compose_multinomial(weft_tensor *weights, int64_t n, bool re
     int64_t C = weights->view.shape[rank - 1];
     if (C == 0 || n < 1 || n > INT32_MAX || (!replacement && n > C))
         return wf_tensor_error(ctx, WEFT_E_VALUE, "multinomial: %lld draws of %lld weights", (long long)n, (long long)C);
-    weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F64);
+    weft_tensor *p = weft_cast(weights, WEFT_DTYPE_F64), *zero = constant(ctx, WEFT_DTYPE_F64, 0);
+    weft_tensor *some = weft_gt(weft_max(p, &(int){rank - 1}, 1, true), zero); /* of a NaN, which wins, no */
+    weft_tensor *right = weft_logical_and(weft_ge(p, zero), weft_lt(p, constant(ctx, WEFT_DTYPE_F64, HUGE_VAL)));
+    p = wf_checked_values(p, weft_logical_and(right, some), WF_CHECK_WEIGHTS);
     return replacement ? draw_again(p, n, g) : draw_once(p, n, g);
 }
 

@@ -31,16 +31,36 @@
         ONE(begun_ ? wf_composite_end(&k_, tensor) : k_.failed); \
     } while (0)
 
+/* A float parameter that came as an integer which a double may not hold, and that integer as a tensor. */
+#define BEYOND(k) (c->slot[k].i == WEFT_ATTR_INT && wf_beyond_double(c->slot[k].whole))
+#define WHOLE(k) weft_tensor_from(CTX, WEFT_DTYPE_I64, 0, NULL, &c->slot[k].whole)
+
 /* input and alpha * other, parameter 2; alpha is 1 in almost every call. */
 #define SCALED(f) \
     do { \
-        if (F(2) == 1) \
+        if (F(2) == 1 && c->slot[2].i != WEFT_ATTR_FLOAT) \
             ONE(f(T(0), T(1))); \
         else \
-            COMPOSED(f(T(0), weft_mul(T(1), number(c, T(1), F(2))))); \
+            COMPOSED(f(T(0), scaled(c, T(0), T(1)))); \
     } while (0)
 
-static weft_tensor *number(const wf_call *c, const weft_tensor *beside, double v) { return wf_call_number(c, beside, v, false); }
+/* alpha * other, where alpha, parameter 2, is no float among integers. */
+static weft_tensor *scaled(const wf_call *c, weft_tensor *x, weft_tensor *other)
+{
+    bool is_float = c->slot[2].i == WEFT_ATTR_FLOAT, floats = weft_dtype_is_float(weft_tensor_dtype(other));
+    if (weft_tensor_status(x) != WEFT_OK || weft_tensor_status(other) != WEFT_OK)
+        return other;
+    if (is_float && !floats && !weft_dtype_is_float(weft_tensor_dtype(x)))
+        return wf_tensor_error(CTX, WEFT_E_DTYPE, "%s: alpha is %g, a float, beside tensors of %s and %s", c->op->name, F(2),
+                               weft_dtype_name(weft_tensor_dtype(x)), weft_dtype_name(weft_tensor_dtype(other)));
+    if (F(2) == 1)
+        return other;
+    if (is_float && !floats)
+        other = weft_cast(other, weft_tensor_dtype(x));
+    if (BEYOND(2) && weft_tensor_dtype(other) == WEFT_DTYPE_I64)
+        return weft_mul(other, WHOLE(2));
+    return weft_mul(other, wf_call_number(c, other, F(2), !is_float));
+}
 
 /* The axes of parameter 1: None is all of them. */
 typedef weft_tensor *reduction(weft_tensor *, const int *, int, bool);

@@ -4,6 +4,17 @@
 
 #include "weft/ops_indexing.h"
 
+/* input, dim, index, source, alpha: as those of add */
+static weft_tensor *index_add(const wf_call *c)
+{
+    bool floats = weft_dtype_is_float(weft_tensor_dtype(T(0)));
+    if (weft_tensor_status(T(0)) == WEFT_OK && !floats && c->slot[4].i == WEFT_ATTR_FLOAT)
+        return wf_tensor_error(CTX, WEFT_E_DTYPE, "index_add: alpha is %g, a float, beside a tensor of %s", F(4), weft_dtype_name(weft_tensor_dtype(T(0))));
+    if (BEYOND(4) && weft_tensor_dtype(T(0)) == WEFT_DTYPE_I64)
+        return weft_index_add(T(0), AXIS(1), T(2), weft_mul(weft_cast(T(3), WEFT_DTYPE_I64), WHOLE(4)), 1);
+    return weft_index_add(T(0), AXIS(1), T(2), T(3), F(4));
+}
+
 static int unique(const wf_call *c)
 {
     int n = 1, inverse = B(2) ? n++ : 0, counts = B(3) ? n++ : 0;

@@ -70,6 +70,10 @@ static int along(const wf_call *c, weft_tensor *(*f)(weft_tensor *, int, weft_te
 static weft_tensor *quantile(const wf_call *c)
 {
     int axis = AXIS(2);
+    const weft_attr *q = c->slot[1].number; /* known now, so it is no error of the evaluation */
+    double v = q ? q->kind == WEFT_ATTR_FLOAT ? q->f : (double)q->i : 0;
+    if (!(v >= 0 && v <= 1))
+        return wf_tensor_error(CTX, WEFT_E_VALUE, "quantile: q is %g, not 0 .. 1", v);
     return weft_quantile(T(0), T(1), HAS(2) ? &axis : NULL, B(3));
 }
 

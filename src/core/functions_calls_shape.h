@@ -67,12 +67,21 @@ static weft_tensor *roll(const wf_call *c)
     return weft_roll(T(0), V(1), axes, N(1));
 }
 
+/* The value is put where a padded mask says so: weft_pad takes a double. */
+static weft_tensor *pad_with_whole(const wf_call *c)
+{
+    weft_tensor *x = weft_pad(T(0), N(1), V(1), WEFT_PAD_CONSTANT, 0);
+    weft_tensor *inside = weft_pad(weft_full_like(T(0), WEFT_DTYPE_BOOL, 1), N(1), V(1), WEFT_PAD_CONSTANT, 0);
+    return weft_where(inside, x, WHOLE(3));
+}
+
 static weft_tensor *pad_by_mode(const wf_call *c)
 {
     static const char *const modes[] = {"constant", "reflect", "replicate", "circular"};
     for (int m = 0; m < (int)WF_COUNT(modes); m++)
         if (strcmp(S(2), modes[m]) == 0)
-            return weft_pad(T(0), N(1), V(1), (weft_pad_mode)m, HAS(3) ? F(3) : 0);
+            return BEYOND(3) && m == 0 && weft_tensor_dtype(T(0)) == WEFT_DTYPE_I64 ? pad_with_whole(c)
+                                                                                    : weft_pad(T(0), N(1), V(1), (weft_pad_mode)m, HAS(3) ? F(3) : 0);
     return wf_tensor_error(CTX, WEFT_E_VALUE, "pad: mode is \"%.20s\", not constant, reflect, replicate or circular", S(2));
 }
 

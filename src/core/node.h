@@ -181,5 +181,7 @@ static inline bool wf_node_is_constant(const wf_node *n) { return n->op == WF_OP
 /* Helpers of builders (infer.c, composite.c). */
 size_t wf_dtype_bytes(weft_dtype dtype, int64_t numel); /* packed bytes; numel a multiple of the block */
 bool wf_dtype_known(weft_dtype dtype);
+/* The error words as the sentence of a check of values (wf_checked_values); NULL: an index tensor is wrong. */
+const char *wf_value_sentence(int32_t index, uint32_t extent);
 
 #endif

@@ -163,6 +163,9 @@ static weft_status check_error_words(weft_ctx *ctx)
     if (!word[WF_ERROR_SET])
         return WEFT_OK;
     WF_TRY(ctx->dev->vt->write(ctx->dev, ctx->error_buffer, 0, &zero, 4));
+    const char *values = wf_value_sentence((int32_t)word[WF_ERROR_INDEX], word[WF_ERROR_EXTENT]);
+    if (values)
+        return wf_fail(WEFT_E_VALUE, "%s", values);
     return wf_fail(WEFT_E_INDEX, "an index tensor holds %d, outside its axis of extent %u", (int32_t)word[WF_ERROR_INDEX], word[WF_ERROR_EXTENT]);
 }
 

@@ -11,7 +11,7 @@ keywords may be left out. The function gets the same with each Operand as a NumP
 integers, bool. It gives the exact result (a tuple for several), from NumPy, SciPy or JAX and never from weft.
     n=lambda x, **kw: ..    elements folded into one result, for the bound; else input.size / result.size
     dtypes=..               dtypes of the first operand (harness.FLOATS); d.tensor(dtype=..) for others
-    values=".."             "any" (infinity, NaN, denormal, huge), "special" (infinity, NaN, 0 and 1 alone), "finite", "moderate", "unit", "positive", "small"
+    values=".."             "any" (infinity, NaN, denormal, huge), "special" (infinity, NaN, 0 and 1 alone), "finite", "moderate", "unit", "fraction" (0 .. 1), "positive", "small"
     result="same"           the result's dtype: "same" or "promote" of the operands, "float" (as promote, integers give f32), a name, or a
                             function of the operands' dtypes and the keywords; a keyword dtype comes before it
     tolerance=lambda env: ..  in place of the row's bound, where that cannot be said in one expression
@@ -162,6 +162,8 @@ def fill(rng, shape, dtype, values):
         return rng.integers(max(low, info.min), min(high, info.max), shape, dtype=np.int64, endpoint=True).astype(dtype)
     if values == "unit":
         x = rng.uniform(-1, 1, size)
+    elif values == "fraction":
+        x = rng.uniform(-0.25, 1.25, size).clip(0, 1)
     elif values == "positive":
         x = rng.uniform(0.05, 4, size) * 10 ** rng.uniform(-1, 1)
     elif values == "small":

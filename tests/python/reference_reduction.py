@@ -193,14 +193,14 @@ def nanmedian(x, dim=None, keepdim=False):
 
 def fractions(d):
     x = d.tensor(values="moderate", low=1, max_rank=5)
-    q = d.tensor(() if d.bool() else (d.int(1, 4),), values="unit")
+    q = d.tensor(() if d.bool() else (d.int(1, 4),), values="fraction")
     return x, q, {"dim": d.axis(len(d.first_shape)) if d.bool() else None, "keepdim": d.bool()}
 
 
 @reference("quantile", draw=fractions, dtypes=("float32", "float64"), result="same",
            tolerance=lambda env: 16 * env["eps"] * (env["S"] + env["X"]) * max(env["a"].size, 4))
 def quantile(x, q, dim=None, keepdim=False):
-    return np.quantile(x, np.clip(q, 0, 1), axis=dim if x.ndim else None, keepdims=keepdim)
+    return np.quantile(x, q, axis=dim if x.ndim else None, keepdims=keepdim)
 
 
 @reference("trace", draw=lambda d: (d.tensor(min_rank=2, max_rank=2),), dtypes=FLOATS + ("int32",), n=lambda x: min(x.shape), result="same")
