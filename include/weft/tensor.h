@@ -90,6 +90,9 @@ WEFT_API const char *weft_tensor_message(const weft_tensor *t);
 WEFT_API int weft_tensor_rank(const weft_tensor *t);
 /* The extents, as many as the rank; borrowed from t. */
 WEFT_API const int64_t *weft_tensor_shape(const weft_tensor *t);
+/* The distances in elements between neighbours along each axis, as many as the rank: 0 along one that repeats, below 0
+ * along one that runs backwards; what is no view is row-major. Borrowed from t. */
+WEFT_API const int64_t *weft_tensor_strides(const weft_tensor *t);
 /* One extent; negative axes count from the end; -1: no such axis. */
 WEFT_API int64_t weft_tensor_dim(const weft_tensor *t, int axis);
 /* The number of elements: the product of the extents, 1 for rank 0. */

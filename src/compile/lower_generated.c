@@ -54,9 +54,17 @@ static bool kir_runs_here(const wf_lowering *l, const wf_group_code *c)
     return k->n_bind + k->has_error <= (int)l->caps->max_storage_buffers || !l->caps->runs_wgsl;
 }
 
+/* What is after "NAME: " in a sentence that begins with the name. */
+static const char *without_name(const char *why, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(why, name, n) == 0 && strncmp(why + n, ": ", 2) == 0 ? why + n + 2 : why;
+}
+
 /* Turn to the host for one kernel; UNSUPPORTED when that is refused. */
 weft_status wf_lower_use_host(wf_lowering *l, const char *what, const char *why)
 {
+    why = without_name(why, what);
     if (!l->caps->runs_wgsl || !l->s->env->host)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: %s", what, why);
     if (l->s->env->fallback_is_error)

@@ -66,6 +66,9 @@ static inline weft_tensor *wf_same_value(weft_tensor *t) { return wf_tensor_new(
 
 /* A rank-0 i32 operand (positions, lengths): converted from other integers. */
 weft_status wf_arg_rank0_i32(const char *who, const char *what, weft_ctx *ctx, wf_arg *arg, wf_view *room);
+/* A number and its only element along axis 0 (compose_index.c). */
+weft_tensor *wf_gather_number(weft_tensor *x, weft_tensor *index);
+weft_tensor *wf_select_number(weft_tensor *x, weft_tensor *index);
 /* An index tensor, converted to i32. */
 weft_status wf_arg_index(const char *who, weft_ctx *ctx, wf_arg *arg, wf_view *room);
 /* Errors when t is a block type. */

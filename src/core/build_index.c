@@ -53,6 +53,8 @@ static weft_tensor *select_rows(const char *who, weft_tensor *x, int axis, weft_
 weft_tensor *weft_index_select(weft_tensor *x, int axis, weft_tensor *index)
 {
     weft_tensor *in[2] = {x, index}, *r;
+    if (x && x->status == WEFT_OK && wf_axis_of_number(x->view.rank, axis))
+        return wf_select_number(x, index);
     if (!wf_enter("index_select", 2, in, &r))
         return r;
     weft_ctx *ctx = x->ctx;
@@ -118,6 +120,9 @@ static weft_status gather_check(const weft_tensor *x, int *axis, const weft_tens
 weft_tensor *weft_gather(weft_tensor *x, int axis, weft_tensor *index)
 {
     weft_tensor *in[2] = {x, index}, *r;
+    if (x && index && x->status == WEFT_OK && index->status == WEFT_OK && x->view.rank < 2 && index->view.rank < 2 &&
+        (x->view.rank == 0 || index->view.rank == 0) && (axis == 0 || axis == -1))
+        return wf_gather_number(x, index);
     if (!wf_enter("gather", 2, in, &r))
         return r;
     weft_ctx *ctx = x->ctx;

@@ -168,10 +168,13 @@ weft_tensor *weft_transpose(weft_tensor *x, int axis0, int axis1)
         return r;
     weft_ctx *ctx = x->ctx;
     wf_view v = x->view;
-    weft_status st = wf_axis("transpose", v.rank, axis0, &axis0);
-    if (st == WEFT_OK)
+    weft_status st = WEFT_OK;
+    bool is_number = wf_axis_of_number(v.rank, axis0) && wf_axis_of_number(v.rank, axis1);
+    if (!is_number)
+        st = wf_axis("transpose", v.rank, axis0, &axis0);
+    if (st == WEFT_OK && !is_number)
         st = wf_axis("transpose", v.rank, axis1, &axis1);
-    if (st == WEFT_OK) {
+    if (st == WEFT_OK && !is_number) {
         v.shape[axis0] = x->view.shape[axis1];
         v.shape[axis1] = x->view.shape[axis0];
         v.strides[axis0] = x->view.strides[axis1];
@@ -197,9 +200,12 @@ weft_tensor *weft_flip(weft_tensor *x, int axis)
     if (!wf_enter("flip", 1, &x, &r))
         return r;
     weft_ctx *ctx = x->ctx;
-    wf_view v;
-    weft_status st = wf_axis("flip", x->view.rank, axis, &axis);
-    if (st == WEFT_OK)
+    wf_view v = x->view;
+    weft_status st = WEFT_OK;
+    bool is_number = wf_axis_of_number(v.rank, axis);
+    if (!is_number)
+        st = wf_axis("flip", v.rank, axis, &axis);
+    if (st == WEFT_OK && !is_number)
         st = wf_view_slice(&x->view, axis, WEFT_INDEX_NONE, WEFT_INDEX_NONE, -1, &v);
     return wf_leave(ctx, view_of("flip", x, st, &v));
 }

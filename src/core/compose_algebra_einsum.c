@@ -5,6 +5,8 @@
  * order that costs least, until one term is left. A pair has four kinds of labels: in both and still needed (batch), in both and
  * not (summed), in one only (rows, columns): one permutation and one reshape make a matrix product of it.
  */
+#include <stdio.h>
+
 #include "compose_algebra.h"
 
 enum { LETTERS = 52, LABELS = LETTERS + WEFT_MAX_RANK, MAX_TERMS = 32 };
@@ -62,9 +64,12 @@ static weft_status read_subscripts(const einsum *e, const char **at, subscripts 
             p += 2;
             continue;
         }
-        if (label < 0)
-            return wf_fail(WEFT_E_VALUE, "%s: \"%s\": character '%c' at %d is no letter, comma, \"...\" or \"->\"", e->who, e->equation, *p,
+        if (label < 0) { /* a byte of a longer character is no text by itself */
+            char shown[8];
+            snprintf(shown, sizeof shown, *p >= ' ' && *p < 127 ? "'%c'" : "0x%02x", (unsigned char)*p);
+            return wf_fail(WEFT_E_VALUE, "%s: \"%s\": character %s at %d is no letter, comma, \"...\" or \"->\"", e->who, e->equation, shown,
                            (int)(p - e->equation));
+        }
         if (s->n == (int)WF_COUNT(s->letter))
             return wf_fail(WEFT_E_VALUE, "%s: \"%.60s\": more than %d letters in one operand", e->who, e->equation, s->n);
         s->letter[s->n++] = (uint8_t)label;

@@ -197,15 +197,38 @@ weft_tensor *weft_take(weft_tensor *x, weft_tensor *index)
     return wf_composite_end(&c, weft_index_select(weft_reshape(x, 1, (int64_t[]){-1}), 0, index));
 }
 
+/* A number is one line of one element, whose axis is 0 or -1. */
+weft_tensor *wf_gather_number(weft_tensor *x, weft_tensor *index)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "gather", 2, WF_INPUTS(x, index)))
+        return c.failed;
+    weft_tensor *r = weft_gather(weft_reshape(x, 1, (int64_t[]){-1}), 0, weft_reshape(index, 1, (int64_t[]){-1}));
+    return wf_composite_end(&c, weft_reshape(r, index->view.rank, index->view.shape));
+}
+
+weft_tensor *wf_select_number(weft_tensor *x, weft_tensor *index)
+{
+    wf_composite c;
+    if (!wf_composite_begin(&c, "index_select", 2, WF_INPUTS(x, index)))
+        return c.failed;
+    if (weft_tensor_numel(index) != 1)
+        return wf_composite_fail(&c, WEFT_E_SHAPE, "the input has rank 0, the index %lld elements, expected 1", (long long)weft_tensor_numel(index));
+    weft_tensor *r = weft_index_select(weft_reshape(x, 1, (int64_t[]){1}), 0, weft_reshape(index, 0, NULL));
+    return wf_composite_end(&c, r);
+}
+
 weft_tensor *weft_take_along_axis(weft_tensor *x, weft_tensor *index, int axis)
 {
     wf_composite c;
     if (!wf_composite_begin(&c, "take_along_axis", 2, WF_INPUTS(x, index)))
         return c.failed;
+    if (index->view.rank == 0 && wf_axis_of_number(x->view.rank, axis))
+        return wf_composite_end(&c, wf_gather_number(x, index));
     weft_tensor *line = x;
     weft_status st = wf_line(c.who, &line, &axis);
     if (st == WEFT_OK && weft_tensor_rank(line) != weft_tensor_rank(index))
-        st = wf_fail(WEFT_E_SHAPE, "take_along_axis: input has rank %d, index %d", weft_tensor_rank(line), weft_tensor_rank(index));
+        st = wf_fail(WEFT_E_SHAPE, "take_along_axis: input has rank %d, index %d", weft_tensor_rank(x), weft_tensor_rank(index));
     int64_t of_x[WEFT_MAX_RANK], of_index[WEFT_MAX_RANK];
     for (int d = 0; st == WEFT_OK && d < weft_tensor_rank(line); d++) {
         int64_t a = weft_tensor_dim(line, d), b = weft_tensor_dim(index, d);

@@ -218,6 +218,10 @@ weft_tensor *weft_cosine_similarity(weft_tensor *a, weft_tensor *b, int axis, do
         st = weft_dtype_promote(wf_dtype_of(a), wf_dtype_of(b), &result);
     if (st == WEFT_OK)
         st = wf_view_broadcast_shape(c.who, &a->view, &b->view, &both);
+    if (st == WEFT_OK && wf_axis_of_number(both.rank, axis)) {
+        both.rank = 1;
+        both.shape[0] = 1;
+    }
     if (st == WEFT_OK)
         st = wf_axis(c.who, both.rank, axis, &axis);
     if (st != WEFT_OK)

@@ -184,6 +184,8 @@ weft_tensor *weft_movedim(weft_tensor *x, int n, const int *from, const int *to)
         return r;
     int rank = x->view.rank, axes[WEFT_MAX_RANK];
     uint32_t taken = 0, filled = 0;
+    if (n == 1 && from && to && wf_axis_of_number(rank, from[0]) && wf_axis_of_number(rank, to[0]))
+        return weft_reshape(x, 0, NULL);
     weft_status st = axes_mask("movedim", rank, from, n, &taken);
     if (st == WEFT_OK)
         st = axes_mask("movedim", rank, to, n, &filled);
@@ -207,6 +209,8 @@ weft_tensor *weft_flip_axes(weft_tensor *x, const int *axes, int n)
     if (!sound("flip", x, &r))
         return r;
     uint32_t mask = 0;
+    if (n == 1 && axes && wf_axis_of_number(x->view.rank, axes[0]))
+        return weft_reshape(x, 0, NULL);
     weft_status st = axes_mask("flip", x->view.rank, axes, n, &mask);
     if (st != WEFT_OK)
         return shape_error("flip", x, st);

@@ -35,6 +35,15 @@ static weft_tensor *randint_like(const wf_call *c)
     return weft_randint(weft_tensor_ctx(T(0)), D(3), low, high, weft_tensor_rank(T(0)), weft_tensor_shape(T(0)), GENERATOR(4));
 }
 
+/* Of an integer, that many numbers. */
+static weft_tensor *permutation(const wf_call *c)
+{
+    const weft_attr *n = c->slot[0].number;
+    if (n && n->kind == WEFT_ATTR_INT)
+        return weft_randperm(CTX, n->i, GENERATOR(2));
+    return weft_permutation(T(0), AXIS(1), GENERATOR(2));
+}
+
 static weft_tensor *normal_sized(const wf_call *c)
 {
     weft_tensor *mean = HAS(2) ? weft_expand(T(0), N(2), V(2)) : T(0);

@@ -140,7 +140,7 @@ weft_tensor *wf_enter_failed(const char *who, int n, weft_tensor *const *in)
             return wf_tensor_error(ctx, WEFT_E_CONTEXT, "%s: input %d is NULL", who, i);
     for (int i = 0; i < n; i++)
         if (in[i]->ctx != ctx)
-            return wf_tensor_error(ctx, WEFT_E_CONTEXT, "%s: inputs 0 and %d belong to two contexts", who, i);
+            return wf_tensor_error(ctx, WEFT_E_CONTEXT, "%s: inputs 0 and %d belong to two contexts, of which each has its own device", who, i);
     return wf_tensor_error(ctx, WEFT_E_CONTEXT, "%s: the context is closed", who);
 }
 
@@ -232,6 +232,12 @@ const int64_t *weft_tensor_shape(const weft_tensor *t)
 {
     static const int64_t none[WEFT_MAX_RANK];
     return t && t->status == WEFT_OK ? t->view.shape : none;
+}
+
+const int64_t *weft_tensor_strides(const weft_tensor *t)
+{
+    static const int64_t none[WEFT_MAX_RANK];
+    return t && t->status == WEFT_OK ? t->view.strides : none;
 }
 
 int64_t weft_tensor_dim(const weft_tensor *t, int axis)

@@ -49,6 +49,8 @@ bool wf_view_is_whole(const wf_view *v, int64_t numel); /* contiguous, offset 0,
 /* Lowest and highest element index touched; false for an empty view. */
 bool wf_view_extent(const wf_view *v, int64_t *lo, int64_t *hi);
 weft_status wf_axis(const char *who, int rank, int axis, int *out); /* negative counts from the end */
+/* Whether an axis is one that a tensor of rank 0 has all the same, as in PyTorch. */
+static inline bool wf_axis_of_number(int rank, int axis) { return rank == 0 && (axis == 0 || axis == -1); }
 
 weft_status wf_view_broadcast_shape(const char *who, const wf_view *a, const wf_view *b, wf_view *out_shape);
 weft_status wf_view_expand(const char *who, const wf_view *v, int rank, const int64_t *shape, wf_view *out);

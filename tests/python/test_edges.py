@@ -125,3 +125,74 @@ def test_sizes_beyond_all_bounds_are_named():
         with pytest.raises(wf.Error, match=str(2**62)) as e:
             call()
         assert "-1" not in str(e.value)
+
+
+def arguments_of_a_number(name, parameters, dim):
+    """Arguments of an operation along an axis, whose input has rank 0, or None where there are none."""
+    keywords = {}
+    for parameter, kind, optional, preset in parameters[1:]:
+        if parameter in ("dim", "dims", "dim0", "dim1", "start_dim", "end_dim", "axis", "axis0", "axis1", "source", "destination", "dimension") and kind in ("int", "ints"):
+            keywords[parameter] = dim
+        elif preset is None and not optional:
+            keywords[parameter] = {"Tensor": wf.tensor(0) if parameter in ("index", "indices") else wf.tensor(0.5), "int": 1, "ints": 1, "float": 1.0,
+                                   "str": "sum", "dtype": "float32", "bool": True}[kind]
+    return keywords
+
+
+# Of the operations along an axis: those that PyTorch refuses a tensor of rank 0, with axis 0 too. Every other takes 0 and -1 for an axis
+# of one element.
+NO_NUMBERS = {"permute", "slice", "rope", "slice_update", "glu", "geglu", "swiglu", "permutation", "unflatten", "narrow", "select", "rot90", "roll",
+              "split", "chunk", "tensor_split", "unbind", "diff", "weight_norm", "cross", "diagonal", "diag_embed"}
+NO_AXIS = {"sinusoidal_embedding", "tensordot", "tile", "repeat_interleave", "masked_scatter"}  # not an axis, or PyTorch's own rule
+
+
+def along_an_axis():
+    for row in wf.operation_table():
+        names = [p[0] for p in row[6] if p[1] in ("int", "ints")]
+        if row[6] and row[6][0][1] == "Tensor" and {"dim", "dims", "dim0", "start_dim", "axis", "axis0", "source", "dimension"} & set(names) and row[0] not in NO_AXIS:
+            yield row[0], row[6]
+
+
+@pytest.mark.parametrize("name, parameters", [pytest.param(*row, id=row[0]) for row in along_an_axis()])
+def test_a_number_along_an_axis(name, parameters):
+    x = wf.tensor(0.25)
+    for dim in (0, -1):
+        keywords = arguments_of_a_number(name, parameters, dim)
+        if name in NO_NUMBERS:
+            with pytest.raises(wf.Error) as e:
+                getattr(wf, name)(x, **keywords)
+            assert e.value.status in ("WEFT_E_SHAPE", "WEFT_E_VALUE"), str(e.value)
+            continue
+        found = getattr(wf, name)(x, **keywords)
+        for one in found if isinstance(found, tuple) else (found,):
+            assert one.shape in ((), (1,)), (name, one.shape)
+            one.numpy()
+    with pytest.raises(wf.Error) as e:
+        getattr(wf, name)(x, **arguments_of_a_number(name, parameters, 1))
+    assert e.value.status in ("WEFT_E_SHAPE", "WEFT_E_VALUE", "WEFT_E_DTYPE"), str(e.value)
+
+
+def test_a_number_has_one_element_along_its_axis():
+    x = wf.tensor(2.5)
+    for dim in (0, -1):
+        for same in (x.flip(dim), x.transpose(dim, dim), x.movedim(dim, dim), x.moveaxis(dim, dim), x.swapaxes(dim, dim), x.gather(dim, wf.tensor(0)), x.gather(dim, wf.tensor(-1)),
+                     x.index_select(dim, wf.tensor([0])), x.index_select(dim, wf.tensor(0)), x.take_along_dim(wf.tensor(0), dim), x.sum(dim), x.amax(dim),
+                     x.cumsum(dim), x.sort(dim)[0], x.topk(1, dim)[0], x.squeeze(dim), x.scatter(dim, wf.tensor(0), wf.tensor(2.5)), x.quantile(0.3, dim)):
+            assert same.shape == () and same.item() == 2.5
+        assert wf.softmax(x, dim).item() == 1 and x.argmax(dim).item() == 0 and x.unfold(dim, 1, 1).tolist() == [2.5]
+        assert wf.cosine_similarity(x, -x, dim).item() == pytest.approx(-1)
+        assert x.gather(dim, wf.tensor([0, 0])).tolist() == [2.5, 2.5]
+        assert wf.tensor([1.0, 7.0]).gather(dim, wf.tensor(1)).tolist() == 7.0
+    with pytest.raises(wf.ShapeError, match="2 elements"):
+        x.index_select(0, wf.tensor([0, 0]))
+    with pytest.raises(wf.IndexError):
+        x.gather(0, wf.tensor(1)).numpy()
+
+
+def test_permutation_of_an_integer():
+    assert sorted(wf.permutation(5).tolist()) == [0, 1, 2, 3, 4] and wf.permutation(0).shape == (0,)
+    assert wf.permutation(7, seed=3).tolist() == wf.randperm(7, seed=3).tolist()
+    with pytest.raises(wf.ShapeError, match="rank 0"):
+        wf.permutation(wf.tensor(5))
+    with pytest.raises(wf.ArgumentError, match="-1"):
+        wf.permutation(-1)
