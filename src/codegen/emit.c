@@ -121,7 +121,7 @@ static bool through_view(wf_emit *e, const wf_cnode *n, const wf_view *v, const 
         }
         return true;
     }
-    if (wf_view_is_contiguous(v) && v->offset == 0)
+    if (wf_view_is_contiguous(v) && v->offset == 0 && !e->b.unshared)
         *index = pos->lin;
     else
         *index = wf_kb_unravel(&e->b, pos->lin, n->rank, n->shape, v->offset, v->strides);

@@ -85,7 +85,7 @@ static int push(wf_kb *b, wf_kinstr in, const wf_affine *affine, const int32_t *
     wf_kir *k = &b->code->kir;
     if (b->status != WEFT_OK)
         return -1;
-    bool pure = in.op != WF_KOP_STORE && in.op != WF_KOP_CHECK && !(b->unshared && in.op == WF_KOP_AFFINE);
+    bool pure = in.op != WF_KOP_STORE && in.op != WF_KOP_CHECK && !(b->unshared && (in.op == WF_KOP_AFFINE || in.op == WF_KOP_UNRAVEL));
     if (pure)
         for (int i = 0; i < k->n_instr; i++) {
             if (memcmp(&k->instr[i], &in, sizeof in) != 0 || b->n_words[i] != n_words)

@@ -14,7 +14,7 @@ typedef struct wf_kb {
     wf_group_code *code;
     int n_outer, n_inner;            /* axes before merging; outer first */
     int64_t extent[WF_KIR_MAX_AXES];
-    bool unshared;                   /* every AFFINE serves one use, so that its offset can be moved alone */
+    bool unshared;                   /* every AFFINE and UNRAVEL serves one use, so that its offset can be moved alone */
     bool fixed_axes;                 /* epilogues: keep the axes as given */
     int stage;                       /* index of the open stage, -1: none */
     /* per instruction: words it needs in the static block (AFFINE: by affine[]) */

@@ -3,6 +3,7 @@
  * Value numbering: Cocke and Schwartz 1970; a node is equal to an earlier one when op, dtype, shape,
  * attributes, inputs and views are.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "compile.h"
@@ -191,6 +192,15 @@ static int64_t parts_of(int64_t extent)
     return 0;
 }
 
+/* The divisor nearest to the root: parts and what remains of them are both small. 0: the extent is prime. */
+static int64_t even_parts(int64_t extent)
+{
+    for (int64_t parts = (int64_t)sqrt((double)extent); parts > 1; parts--)
+        if (extent % parts == 0)
+            return parts;
+    return 0;
+}
+
 /* The elements that a view touches are more bytes than one binding may have. */
 static bool passes_binding(const wf_compile_state *s, const wf_value *in, int32_t src)
 {
@@ -219,8 +229,18 @@ static int split_axis(const wf_compile_state *s, const wf_cnode *c, int64_t *par
             *parts = p;
         }
     }
-    bool is_long = inner >= SPLIT_MIN_INNER && c->numel <= SPLIT_MAX_ROWS;
-    return is_long || passes_binding(s, &c->in[0], c->src[0]) ? best : -1;
+    if (inner >= SPLIT_MIN_INNER && c->numel <= SPLIT_MAX_ROWS)
+        return best;
+    if (!passes_binding(s, &c->in[0], c->src[0]))
+        return -1;
+    for (int d = 0; d < v->rank; d++) {
+        int64_t p = c->attrs.reduce.axes >> d & 1 ? even_parts(v->shape[d]) : 0;
+        if (p && (best < 0 || llabs(v->strides[d]) >= llabs(v->strides[best]))) {
+            best = d;
+            *parts = p;
+        }
+    }
+    return best;
 }
 
 /* Put the folding of the parts before reduction `c` (which stays where it is in memory) and let `c` fold

@@ -89,8 +89,10 @@ typedef struct wf_window {
 } wf_window;
 /* True when some binding of the code is larger than the device's largest. */
 bool wf_lower_is_big(const wf_lowering *l, const wf_group_code *c, int32_t out_node);
-/* Operands that are read at computed indices take several bindings. Errors: UNSUPPORTED (limit and need). */
-weft_status wf_lower_chunk(const wf_lowering *l, wf_group_code *c, int32_t out_node, const char *label);
+/* Whether one point of the outer loop touches no more of the binding than a binding holds. */
+bool wf_lower_reaches(const wf_lowering *l, const wf_group_code *c, int32_t out_node, int bind);
+/* The operand takes several bindings of the kernel; false where there are not enough. */
+bool wf_lower_chunk(const wf_lowering *l, wf_group_code *c, int32_t out_node, int bind);
 /* A box of the loop: axis k runs over begin[k] .. begin[k] + len[k] - 1. */
 typedef struct wf_box {
     int64_t begin[WF_KIR_MAX_AXES], len[WF_KIR_MAX_AXES];
@@ -100,6 +102,8 @@ wf_box wf_lower_whole_box(const wf_group_code *c);
  * binding. */
 bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box, int32_t *words,
                      wf_window *windows);
+/* Bytes that the windows of a box have beyond what bindings hold, those of unknown ones whole. */
+uint64_t wf_lower_excess(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box);
 /* The longest piece of an axis whose windows fit, 0: none. */
 int64_t wf_lower_piece(const wf_lowering *l, const wf_group_code *c, int32_t out_node, int axis);
 uint64_t wf_lower_value_bytes(const wf_lowering *l, int32_t src, int32_t out_node);

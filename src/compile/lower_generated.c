@@ -128,37 +128,80 @@ static weft_status dispatch_piece(wf_lowering *l, int32_t root, const int32_t *w
         for (uint64_t c = 1; c < k->bind[i].chunks; c++) {
             int extra = d.n_bind++;
             wf_lower_bind(l, &d, extra, l->code.src[i], root, WF_ACCESS_READ);
-            d.offset[extra] = c * limit;
-            d.size[extra] = WF_MIN(limit, d.size[extra] - c * limit);
+            uint64_t begin = c * limit < d.size[i] ? c * limit : 0; /* a piece that ends before it binds its beginning */
+            d.offset[extra] = d.offset[i] + begin;
+            d.size[extra] = WF_MIN(limit, d.size[i] - begin);
         }
     for (int i = 0; i < k->n_bind; i++)
         if (k->bind[i].chunks > 1)
-            d.size[i] = limit;
+            d.size[i] = WF_MIN(limit, d.size[i]);
     if (!l->host && l->caps->runs_wgsl)
         wf_wgsl_grid(l->caps, k, extents, d.grid);
     return wf_lower_dispatch(l, &d);
 }
 
-static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
+/* ---- operands larger than a binding ---- */
+
+enum { MAX_PIECES = 65536 };
+
+/* The box in pieces: one that does not fit is halved along the axis that leaves the least beyond a binding. */
+static weft_status dispatch_box(wf_lowering *l, int32_t root, const wf_box *box, const char *label, int *n_pieces)
 {
     wf_group_code *c = &l->code;
     int32_t words[WF_STATIC_WORDS_MAX];
     wf_window windows[WF_KIR_MAX_BIND];
-    WF_TRY(wf_lower_chunk(l, c, root, label));
-    wf_box box = wf_lower_whole_box(c);
-    int64_t extent = c->extents[0], len = wf_lower_piece(l, c, root, 0);
-    if (len == 0)
+    if (wf_lower_window(l, c, root, box, words, windows)) {
+        if (++*n_pieces > MAX_PIECES)
+            return wf_fail(WEFT_E_UNSUPPORTED, "%s: more than %d pieces of %llu bytes, the device's largest binding", label, MAX_PIECES,
+                           (unsigned long long)l->caps->max_binding_bytes);
+        return dispatch_piece(l, root, words, windows, label);
+    }
+    int best = -1;
+    uint64_t least = 0;
+    for (int a = 0; a < c->kir.n_outer; a++) {
+        wf_box half = *box;
+        if (box->len[a] == 1)
+            continue;
+        half.len[a] = (box->len[a] + 1) / 2;
+        uint64_t excess = wf_lower_excess(l, c, root, &half);
+        if (best < 0 || excess < least || (excess == least && box->len[a] > box->len[best])) {
+            best = a;
+            least = excess;
+        }
+    }
+    if (best < 0)
         return wf_fail(WEFT_E_UNSUPPORTED, "%s: one slice of an operand is larger than the device's largest binding (%llu bytes)", label,
                        (unsigned long long)l->caps->max_binding_bytes);
-    /* An output that is bound whole is not counted from 0 by each piece. */
-    for (int i = 0; i < c->kir.n_bind && len < extent; i++)
-        if (wf_lower_value_bytes(l, c->src[i], root) <= l->caps->max_binding_bytes)
-            c->kir.bind[i].linear = 0;
+    wf_box first = *box, second = *box;
+    first.len[best] = (box->len[best] + 1) / 2;
+    second.begin[best] += first.len[best];
+    second.len[best] -= first.len[best];
+    WF_TRY(dispatch_box(l, root, &first, label, n_pieces));
+    return dispatch_box(l, root, &second, label, n_pieces);
+}
+
+static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
+{
+    wf_group_code *c = &l->code;
+    wf_kir *k = &c->kir;
+    int n_pieces = 0;
+    for (int i = 0; i < k->n_bind; i++) {
+        uint64_t need = wf_lower_value_bytes(l, c->src[i], root), limit = l->caps->max_binding_bytes;
+        if (need > limit && !wf_lower_reaches(l, c, root, i) && !wf_lower_chunk(l, c, root, i))
+            return wf_fail(WEFT_E_UNSUPPORTED, "%s: one place of the result needs %llu bytes of an operand at once; the device binds %llu bytes, and %u operands, to a kernel",
+                           label, (unsigned long long)need, (unsigned long long)limit, l->caps->max_storage_buffers);
+    }
+    wf_box box = wf_lower_whole_box(c);
+    int64_t extent = c->extents[0], len = wf_lower_piece(l, c, root, 0);
+    for (int i = 0; i < k->n_bind && len < extent; i++) /* not every piece begins where the binding does */
+        if (len == 0 || wf_lower_value_bytes(l, c->src[i], root) <= l->caps->max_binding_bytes)
+            k->bind[i].linear = 0;
+    if (len == 0)
+        return dispatch_box(l, root, &box, label, &n_pieces);
     for (int64_t s = 0; s < extent; s += len) {
         box.begin[0] = s;
         box.len[0] = WF_MIN(len, extent - s);
-        wf_lower_window(l, c, root, &box, words, windows);
-        WF_TRY(dispatch_piece(l, root, words, windows, label));
+        WF_TRY(dispatch_box(l, root, &box, label, &n_pieces));
     }
     return WEFT_OK;
 }

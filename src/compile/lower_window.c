@@ -1,8 +1,10 @@
 /* lower_window.c - operands larger than the device's largest binding.
  *
- * What is read and written at indices that are affine in the loop is cut along an axis: each piece binds
- * only the window it touches, and its offsets are moved by the window's start. What is read at computed
- * indices (the table of a gather) is bound whole, in several bindings.
+ * What a piece of a kernel reads and writes is bounded from its instructions: the loop's box gives the range
+ * of every index that is affine in it, or follows from one by splitting it into coordinates, adding, or a check
+ * against an extent. The piece binds only that window, and its offsets are moved by the window's start. What
+ * no box bounds (a table of a gather, one line of a reduction) is bound whole in several bindings, or part by
+ * part: see lower_parts.c.
  */
 #include "lower.h"
 
@@ -29,52 +31,181 @@ bool wf_lower_is_big(const wf_lowering *l, const wf_group_code *c, int32_t out_n
     return false;
 }
 
-/* Every access of the binding is at an affine index. */
-static bool is_affine(const wf_kir *k, int bind)
-{
-    if (weft_dtype_is_quantised(k->bind[bind].dtype))
-        return false;
-    for (int i = 0; i < k->n_instr; i++) {
-        const wf_kinstr *in = &k->instr[i];
-        if ((in->op == WF_KOP_LOAD || in->op == WF_KOP_STORE) && in->slot == bind && k->instr[in->a].op != WF_KOP_AFFINE)
-            return false;
-    }
-    return true;
-}
-
-weft_status wf_lower_chunk(const wf_lowering *l, wf_group_code *c, int32_t out_node, const char *label)
-{
-    wf_kir *k = &c->kir;
-    uint64_t limit = wf_lower_limit(l);
-    for (int i = 0; i < k->n_bind; i++) {
-        if (!is_big(l, c, out_node, i) || is_affine(k, i))
-            continue;
-        uint64_t need = wf_lower_value_bytes(l, c->src[i], out_node), n = (need + limit - 1) / limit;
-        int total = wf_kir_total_bind(k) + (int)WF_MIN(n, 1000) - 1;
-        if (k->bind[i].access != WF_ACCESS_READ || total > (int)WF_MIN(l->caps->max_storage_buffers, WF_MAX_BIND) ||
-            k->n_static == WF_STATIC_WORDS_MAX)
-            return wf_fail(WEFT_E_UNSUPPORTED, "%s: an operand of %llu bytes needs %llu bindings of %llu bytes; the device has %u for all operands",
-                           label, (unsigned long long)need, (unsigned long long)n, (unsigned long long)limit, l->caps->max_storage_buffers);
-        k->bind[i].chunks = (uint8_t)n;
-        k->bind[i].chunk_slot = k->n_static;
-        c->statics[k->n_static++] = (int32_t)(limit / 4);
-    }
-    return WEFT_OK;
-}
-
 static int element_bits(weft_dtype dtype)
 {
     return (int)weft_dtype_block_bytes(dtype) * 8 / weft_dtype_block(dtype);
 }
 
-/* Elements touched by an AFFINE under the given words. */
-static void affine_range(const wf_kir *k, const wf_kinstr *affine, const int32_t *words, int64_t *lo, int64_t *hi)
+/* ---- the range of an index ---- */
+
+typedef struct index_range {
+    int64_t lo, hi;
+} index_range;
+
+static index_range affine_range(const wf_kir *k, const wf_kinstr *affine, const int32_t *words)
 {
-    *lo = *hi = words[affine->slot];
+    index_range r = {words[affine->slot], words[affine->slot]};
     for (int a = 0; a < k->n_outer + k->n_inner; a++) {
         int64_t move = (int64_t)words[affine->slot + 1 + a] * (words[k->extent_slot + a] - 1);
-        *lo += move < 0 ? move : 0;
-        *hi += move > 0 ? move : 0;
+        r.lo += move < 0 ? move : 0;
+        r.hi += move > 0 ? move : 0;
+    }
+    return r;
+}
+
+/* Row-major indices from.lo .. from.hi of a shape, at its strides: leading coordinates that are the same for all of
+ * them move nothing, the first that differs runs over a part of its axis, the others over theirs. */
+static index_range unravel_range(const int32_t *words, int rank, index_range from)
+{
+    index_range r = {words[rank], words[rank]};
+    int64_t below = 1;
+    bool same = true;
+    for (int d = 0; d < rank; d++)
+        below *= words[d] > 0 ? words[d] : 1;
+    for (int d = 0; d < rank; d++) {
+        int64_t extent = words[d] > 0 ? words[d] : 1, stride = words[rank + 1 + d];
+        below /= extent;
+        int64_t c0 = same ? from.lo / below % extent : 0, c1 = same ? from.hi / below % extent : extent - 1;
+        same &= c0 == c1;
+        r.lo += stride * (stride < 0 ? c1 : c0);
+        r.hi += stride * (stride < 0 ? c0 : c1);
+    }
+    return r;
+}
+
+enum { RANGE_DEPTH = 12 };
+
+/* The values of an I32 instruction over the box that the words describe; false: not known. */
+static bool range_of(const wf_kir *k, const int32_t *words, int i, int depth, index_range *r)
+{
+    const wf_kinstr *in = &k->instr[i];
+    index_range a = {0, 0}, b = {0, 0};
+    bool knows_a = false, knows_b = false;
+    if (depth == RANGE_DEPTH || in->type != WF_KTY_I32)
+        return false;
+    if (in->op == WF_KOP_AFFINE || in->op == WF_KOP_STATIC || in->op == WF_KOP_CHECK) {
+        *r = in->op == WF_KOP_AFFINE ? affine_range(k, in, words)
+           : in->op == WF_KOP_STATIC ? (index_range){words[in->slot], words[in->slot]}
+                                     : (index_range){0, WF_MAX(words[in->slot] - 1, 0)};
+        return true;
+    }
+    if (in->op == WF_KOP_LOAD || in->op == WF_KOP_STEP || in->op == WF_KOP_CAST || in->op == WF_KOP_BITCAST)
+        return false;
+    if (in->op == WF_KOP_SELECT) {
+        if (!range_of(k, words, in->b, depth + 1, &a) || !range_of(k, words, in->c, depth + 1, &b))
+            return false;
+        *r = (index_range){WF_MIN(a.lo, b.lo), WF_MAX(a.hi, b.hi)};
+        return true;
+    }
+    if (in->a >= 0)
+        knows_a = range_of(k, words, in->a, depth + 1, &a);
+    if (in->b >= 0)
+        knows_b = range_of(k, words, in->b, depth + 1, &b);
+    if (in->op == WF_KOP_UNRAVEL && knows_a && a.lo >= 0) {
+        *r = unravel_range(&words[in->slot], (int)in->imm, a);
+        return true;
+    }
+    if (!knows_a || !knows_b)
+        return false;
+    bool positive = a.lo >= 0 && b.lo >= 0;
+    switch (in->op) {
+    case WF_KOP_ADD: *r = (index_range){a.lo + b.lo, a.hi + b.hi}; break;
+    case WF_KOP_SUB: *r = (index_range){a.lo - b.hi, a.hi - b.lo}; break;
+    case WF_KOP_MIN: *r = (index_range){WF_MIN(a.lo, b.lo), WF_MIN(a.hi, b.hi)}; break;
+    case WF_KOP_MAX: *r = (index_range){WF_MAX(a.lo, b.lo), WF_MAX(a.hi, b.hi)}; break;
+    case WF_KOP_MUL: {
+        int64_t p[4] = {a.lo * b.lo, a.lo * b.hi, a.hi * b.lo, a.hi * b.hi};
+        *r = (index_range){WF_MIN(WF_MIN(p[0], p[1]), WF_MIN(p[2], p[3])), WF_MAX(WF_MAX(p[0], p[1]), WF_MAX(p[2], p[3]))};
+        break;
+    }
+    case WF_KOP_XOR: /* changes no bit that b has not */
+        if (!positive)
+            return false;
+        *r = (index_range){WF_MAX(a.lo - b.hi, 0), a.hi + b.hi};
+        break;
+    case WF_KOP_SHR:
+        if (!positive || b.hi > 31)
+            return false;
+        *r = (index_range){a.lo >> b.hi, a.hi >> b.lo};
+        break;
+    default: return false;
+    }
+    return r->lo >= INT32_MIN && r->hi <= INT32_MAX;
+}
+
+static int uses_of(const wf_kir *k, int i)
+{
+    int n = 0;
+    for (int j = 0; j < k->n_instr; j++)
+        n += (k->instr[j].a == i) + (k->instr[j].b == i) + (k->instr[j].c == i);
+    for (int s = 0; s < k->n_stages; s++)
+        for (int a = 0; a < k->stages[s].n_acc; a++)
+            n += k->stages[s].acc[a].value == i;
+    return n;
+}
+
+/* The static word that moves index `i` and nothing else; -1: there is none. */
+static int offset_word(const wf_kir *k, int i)
+{
+    const wf_kinstr *in = &k->instr[i];
+    if (uses_of(k, i) != 1)
+        return -1;
+    if (in->op == WF_KOP_AFFINE)
+        return in->slot;
+    if (in->op == WF_KOP_UNRAVEL)
+        return in->slot + (int)in->imm;
+    if (in->op != WF_KOP_ADD)
+        return -1;
+    int word = offset_word(k, in->a);
+    return word >= 0 ? word : offset_word(k, in->b);
+}
+
+static bool is_access(const wf_kinstr *in, int bind)
+{
+    return (in->op == WF_KOP_LOAD || in->op == WF_KOP_STORE) && in->slot == bind;
+}
+
+/* ---- windows ---- */
+
+/* The bytes of a binding that the box of the words touches. False: not known. */
+static bool window_of(const wf_group_code *c, int bind, const int32_t *words, uint64_t whole, wf_window *w)
+{
+    const wf_kir *k = &c->kir;
+    int64_t lo = INT64_MAX, hi = INT64_MIN, bits = element_bits((weft_dtype)k->bind[bind].dtype);
+    for (int i = 0; i < k->n_instr; i++) {
+        index_range r;
+        if (!is_access(&k->instr[i], bind))
+            continue;
+        if (offset_word(k, k->instr[i].a) < 0 || !range_of(k, words, k->instr[i].a, 0, &r))
+            return false;
+        lo = WF_MIN(lo, r.lo);
+        hi = WF_MAX(hi, r.hi);
+    }
+    if (lo > hi || lo < 0 || weft_dtype_is_quantised((weft_dtype)k->bind[bind].dtype))
+        return false;
+    uint64_t begin = (uint64_t)(lo * bits / 8) / WF_BIND_ALIGN * WF_BIND_ALIGN;
+    uint64_t end = WF_MIN(wf_align_up((uint64_t)((hi + 1) * bits + 7) / 8, 4), whole);
+    if (end <= begin)
+        return false;
+    *w = (wf_window){begin, end - begin};
+    return true;
+}
+
+/* What the bindings of operand b hold together. */
+static uint64_t held_by(const wf_lowering *l, const wf_kir *k, int b)
+{
+    return k->bind[b].chunks > 1 ? k->bind[b].chunks * wf_lower_limit(l) : l->caps->max_binding_bytes;
+}
+
+static void box_words(const wf_group_code *c, const wf_box *box, int32_t *words)
+{
+    const wf_kir *k = &c->kir;
+    memcpy(words, c->statics, sizeof(int32_t) * k->n_static);
+    for (int a = 0; a < k->n_outer + k->n_inner; a++) {
+        words[k->extent_slot + a] = (int32_t)box->len[a];
+        for (int i = 0; i < k->n_instr; i++)
+            if (k->instr[i].op == WF_KOP_AFFINE)
+                words[k->instr[i].slot] += (int32_t)(box->begin[a] * words[k->instr[i].slot + 1 + a]);
     }
 }
 
@@ -86,43 +217,73 @@ wf_box wf_lower_whole_box(const wf_group_code *c)
     return box;
 }
 
+/* What one point of the outer loop touches; the whole operand where that is not known. */
+static wf_window point_window(const wf_lowering *l, const wf_group_code *c, int32_t out_node, int bind)
+{
+    int32_t words[WF_STATIC_WORDS_MAX];
+    wf_window w = {0, wf_lower_value_bytes(l, c->src[bind], out_node)};
+    wf_box box = wf_lower_whole_box(c);
+    for (int a = 0; a < c->kir.n_outer; a++)
+        box.len[a] = 1;
+    box_words(c, &box, words);
+    window_of(c, bind, words, w.size, &w);
+    return w;
+}
+
+bool wf_lower_reaches(const wf_lowering *l, const wf_group_code *c, int32_t out_node, int bind)
+{
+    return point_window(l, c, out_node, bind).size <= l->caps->max_binding_bytes;
+}
+
 bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box, int32_t *words,
                      wf_window *windows)
 {
     const wf_kir *k = &c->kir;
-    memcpy(words, c->statics, sizeof(int32_t) * k->n_static);
-    for (int a = 0; a < k->n_outer + k->n_inner; a++) {
-        words[k->extent_slot + a] = (int32_t)box->len[a];
-        for (int i = 0; i < k->n_instr; i++)
-            if (k->instr[i].op == WF_KOP_AFFINE)
-                words[k->instr[i].slot] += (int32_t)(box->begin[a] * words[k->instr[i].slot + 1 + a]);
-    }
+    box_words(c, box, words);
     for (int b = 0; b < k->n_bind; b++) {
         uint64_t whole = wf_lower_value_bytes(l, c->src[b], out_node);
         windows[b] = (wf_window){0, whole};
-        if (k->bind[b].chunks > 1 || !is_big(l, c, out_node, b))
-            continue;
-        int64_t lo = INT64_MAX, hi = INT64_MIN, bits = element_bits((weft_dtype)k->bind[b].dtype);
-        for (int i = 0; i < k->n_instr; i++) {
-            const wf_kinstr *in = &k->instr[i];
-            if ((in->op != WF_KOP_LOAD && in->op != WF_KOP_STORE) || in->slot != b)
-                continue;
-            if (k->instr[in->a].op != WF_KOP_AFFINE)
-                return false;
-            int64_t from, to;
-            affine_range(k, &k->instr[in->a], words, &from, &to);
-            lo = WF_MIN(lo, from);
-            hi = WF_MAX(hi, to);
-        }
-        uint64_t begin = (uint64_t)(lo * bits / 8) / WF_BIND_ALIGN * WF_BIND_ALIGN;
-        uint64_t end = WF_MIN(wf_align_up((uint64_t)((hi + 1) * bits + 7) / 8, 4), whole);
-        windows[b] = (wf_window){begin, end - begin};
-        if (end - begin > l->caps->max_binding_bytes)
+        bool known = is_big(l, c, out_node, b) && window_of(c, b, words, whole, &windows[b]);
+        if (windows[b].size > held_by(l, k, b))
             return false;
-        for (int i = 0; i < k->n_instr; i++) /* an AFFINE serves one access here: see wf_kb.unshared */
-            if ((k->instr[i].op == WF_KOP_LOAD || k->instr[i].op == WF_KOP_STORE) && k->instr[i].slot == b)
-                words[k->instr[k->instr[i].a].slot] -= (int32_t)((int64_t)begin * 8 / bits);
+        if (!known)
+            continue;
+        int64_t bits = element_bits((weft_dtype)k->bind[b].dtype);
+        for (int i = 0; i < k->n_instr; i++) /* a moved word serves one access: see wf_kb.unshared */
+            if (is_access(&k->instr[i], b))
+                words[offset_word(k, k->instr[i].a)] -= (int32_t)((int64_t)windows[b].offset * 8 / bits);
     }
+    return true;
+}
+
+uint64_t wf_lower_excess(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box)
+{
+    const wf_kir *k = &c->kir;
+    int32_t words[WF_STATIC_WORDS_MAX];
+    uint64_t excess = 0;
+    box_words(c, box, words);
+    for (int b = 0; b < k->n_bind; b++) {
+        wf_window w = {0, wf_lower_value_bytes(l, c->src[b], out_node)};
+        if (is_big(l, c, out_node, b))
+            window_of(c, b, words, w.size, &w);
+        excess += w.size > held_by(l, k, b) ? w.size - held_by(l, k, b) : 0;
+    }
+    return excess;
+}
+
+bool wf_lower_chunk(const wf_lowering *l, wf_group_code *c, int32_t out_node, int bind)
+{
+    wf_kir *k = &c->kir;
+    wf_window w = point_window(l, c, out_node, bind);
+    uint64_t limit = wf_lower_limit(l), whole = wf_lower_value_bytes(l, c->src[bind], out_node);
+    uint64_t n = (w.size + (w.size < whole ? WF_BIND_ALIGN : 0) + limit - 1) / limit; /* other points begin elsewhere in a unit of offsets */
+    int total = wf_kir_total_bind(k) + (int)WF_MIN(n, 1000) - 1;
+    if (k->bind[bind].access != WF_ACCESS_READ || total > (int)WF_MIN(l->caps->max_storage_buffers, WF_MAX_BIND) ||
+        k->n_static == WF_STATIC_WORDS_MAX)
+        return false;
+    k->bind[bind].chunks = (uint8_t)n;
+    k->bind[bind].chunk_slot = k->n_static;
+    c->statics[k->n_static++] = (int32_t)(limit / 4);
     return true;
 }
 

@@ -1,0 +1,132 @@
+/* Tensors larger than one binding compute on the device: each case runs under a binding of a few KiB and in an
+ * ordinary context of the same device, and gives the same, without a kernel on the CPU. Bits are compared where no sum is
+ * cut; where one is, small whole numbers keep every order exact. */
+#include "weft/weft.h"
+#include "device_context.h"
+
+#define TEST(name) static void name(void **state)
+#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+
+enum { BINDING = 4096, BUFFERS = 8 };
+
+static weft_ctx *open_ctx(uint64_t binding)
+{
+    weft_ctx_opts o = test_opts();
+    weft_ctx *c = NULL;
+    o.max_binding_bytes = binding;
+    o.max_storage_buffers = BUFFERS;
+    o.max_workgroup_invocations = 256;
+    o.max_workgroup_bytes = 16384;
+    if (weft_ctx_open(&o, &c) != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    return c;
+}
+
+/* Small whole numbers in no simple order. */
+static weft_tensor *numbers(weft_ctx *c, weft_dtype dtype, int rank, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++)
+        n *= shape[d];
+    float *v = malloc((size_t)n * sizeof *v);
+    assert_non_null(v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (float)((i * 2654435761u >> 7) % 17) - 8;
+    weft_tensor *t = weft_tensor_from(c, WEFT_DTYPE_F32, rank, shape, v);
+    free(v);
+    return dtype == WEFT_DTYPE_F32 ? t : weft_cast(t, dtype);
+}
+
+static weft_tensor *indices(weft_ctx *c, int64_t extent, int rank, const int64_t *shape)
+{
+    int64_t n = 1;
+    for (int d = 0; d < rank; d++)
+        n *= shape[d];
+    int32_t *v = malloc((size_t)n * sizeof *v);
+    assert_non_null(v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = (int32_t)(i * 2654435761u % (2 * extent)) - (int32_t)extent; /* every second one counts from the end */
+    weft_tensor *t = weft_tensor_from(c, WEFT_DTYPE_I32, rank, shape, v);
+    free(v);
+    return t;
+}
+
+typedef weft_tensor *(*expression)(weft_ctx *c);
+
+static void compute(expression make, const char *name, uint64_t binding, uint8_t **bytes, size_t *n)
+{
+    weft_ctx *c = open_ctx(binding);
+    weft_scope *scope = weft_scope_begin(c);
+    weft_tensor *y = make(c);
+    weft_stats stats;
+    *n = weft_tensor_nbytes(y);
+    *bytes = malloc(*n ? *n : 1);
+    assert_non_null(*bytes);
+    if (weft_read(y, *bytes, *n) != WEFT_OK)
+        fail_msg("%s, binding %llu: %s", name, (unsigned long long)binding, weft_error_message());
+    assert_int_equal(weft_ctx_stats(c, &stats), WEFT_OK);
+    if (stats.fallbacks)
+        fail_msg("%s, binding %llu: %llu kernels on the CPU", name, (unsigned long long)binding, (unsigned long long)stats.fallbacks);
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+}
+
+static void same_in_parts(expression make, const char *name)
+{
+    uint8_t *whole, *parts;
+    size_t n, m;
+    compute(make, name, 0, &whole, &n);
+    compute(make, name, BINDING, &parts, &m);
+    assert_int_equal(n, m);
+    for (size_t i = 0; i < n; i++)
+        if (whole[i] != parts[i])
+            fail_msg("%s: byte %zu of %zu is %u, expected %u", name, i, n, parts[i], whole[i]);
+    free(whole);
+    free(parts);
+}
+#define SAME(make) same_in_parts(make, #make)
+
+/* ---- generated kernels ---- */
+static weft_tensor *turned(weft_ctx *c) { return weft_contiguous(weft_transpose(numbers(c, WEFT_DTYPE_F32, DIMS(70, 90)), 0, 1)); }
+static weft_tensor *turned_halves(weft_ctx *c) { return weft_contiguous(weft_transpose(numbers(c, WEFT_DTYPE_F16, DIMS(3, 71, 93)), 0, 2)); }
+static weft_tensor *turned_bytes(weft_ctx *c) { return weft_contiguous(weft_flip(weft_transpose(numbers(c, WEFT_DTYPE_I8, DIMS(101, 103)), 0, 1), 1)); }
+static weft_tensor *joined(weft_ctx *c)
+{
+    return weft_cat((weft_tensor *[]){numbers(c, WEFT_DTYPE_F32, DIMS(2, 40, 50)), numbers(c, WEFT_DTYPE_F32, DIMS(2, 7, 50))}, 2, 1);
+}
+static weft_tensor *reshaped(weft_ctx *c) /* indices that are split into coordinates inside one kernel */
+{
+    weft_tensor *x = weft_transpose(numbers(c, WEFT_DTYPE_F32, DIMS(60, 30, 2)), 0, 1);
+    return weft_exp(weft_add(weft_reshape(x, DIMS(60, 60)), numbers(c, WEFT_DTYPE_F32, DIMS(60, 60))));
+}
+static weft_tensor *rows_scaled(weft_ctx *c)
+{
+    return weft_softmax(weft_mul(numbers(c, WEFT_DTYPE_F32, DIMS(40, 90)), numbers(c, WEFT_DTYPE_F32, DIMS(40, 1))), 1);
+}
+static weft_tensor *columns_summed(weft_ctx *c) { return weft_sum(numbers(c, WEFT_DTYPE_F32, DIMS(90, 80)), (int[]){0}, 1, false); }
+static weft_tensor *long_rows(weft_ctx *c) { return weft_argmax(numbers(c, WEFT_DTYPE_F32, DIMS(3, 3001)), (int[]){1}, 1, false); }
+
+TEST(copies_and_elementwise_ops_are_cut_along_any_axis)
+{
+    SAME(turned);
+    SAME(turned_halves);
+    SAME(turned_bytes);
+    SAME(joined);
+    SAME(reshaped);
+}
+
+TEST(rows_and_reductions_are_cut_or_read_through_several_bindings)
+{
+    SAME(rows_scaled);
+    SAME(columns_summed);
+    SAME(long_rows);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(copies_and_elementwise_ops_are_cut_along_any_axis),
+        cmocka_unit_test(rows_and_reductions_are_cut_or_read_through_several_bindings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
