@@ -122,11 +122,110 @@ TEST(rows_and_reductions_are_cut_or_read_through_several_bindings)
     SAME(long_rows);
 }
 
+/* ---- tables ---- */
+static weft_tensor *picked(weft_ctx *c) /* by chunks of a kernel's bindings */
+{
+    return weft_embedding(numbers(c, WEFT_DTYPE_F32, DIMS(200, 16)), indices(c, 200, DIMS(7, 5)));
+}
+static weft_tensor *picked_from_many(weft_ctx *c) /* part by part */
+{
+    return weft_mul(weft_embedding(numbers(c, WEFT_DTYPE_F32, DIMS(900, 33)), indices(c, 900, DIMS(11))), numbers(c, WEFT_DTYPE_F32, DIMS(33)));
+}
+static weft_tensor *picked_halves(weft_ctx *c)
+{
+    return weft_embedding(numbers(c, WEFT_DTYPE_F16, DIMS(1500, 33)), indices(c, 1500, DIMS(50)));
+}
+static weft_tensor *picked_columns(weft_ctx *c)
+{
+    return weft_index_select(numbers(c, WEFT_DTYPE_F32, DIMS(60, 500)), 1, indices(c, 500, DIMS(9)));
+}
+static weft_tensor *gathered(weft_ctx *c)
+{
+    return weft_gather(numbers(c, WEFT_DTYPE_I32, DIMS(700, 20)), 0, indices(c, 700, DIMS(31, 20)));
+}
+static weft_tensor *gathered_along_rows(weft_ctx *c)
+{
+    return weft_gather(numbers(c, WEFT_DTYPE_F32, DIMS(40, 300)), 1, indices(c, 300, DIMS(40, 77)));
+}
+
+TEST(tables_beyond_all_bindings_are_read_part_by_part)
+{
+    SAME(picked);
+    SAME(picked_from_many);
+    SAME(picked_halves);
+    SAME(picked_columns);
+    SAME(gathered);
+    SAME(gathered_along_rows);
+}
+
+TEST(an_index_outside_a_table_in_parts_is_an_error)
+{
+    weft_ctx *c = open_ctx(BINDING);
+    weft_scope *scope = weft_scope_begin(c);
+    int32_t outside[2] = {3, 900};
+    weft_tensor *y = weft_embedding(numbers(c, WEFT_DTYPE_F32, DIMS(900, 33)), weft_tensor_from(c, WEFT_DTYPE_I32, DIMS(2), outside));
+    float got[66];
+    assert_int_equal(weft_read(y, got, sizeof got), WEFT_E_INDEX);
+    assert_non_null(strstr(weft_error_message(), "900"));
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+}
+
+/* ---- block types ---- */
+static const weft_dtype block_types[] = {WEFT_DTYPE_Q8_0, WEFT_DTYPE_Q4_0, WEFT_DTYPE_Q4_1};
+static weft_dtype block_type;
+static int64_t block_rows = 150, block_width = 96, x_rows = 1;
+
+static weft_tensor *blocks(weft_ctx *c)
+{
+    size_t n = (size_t)(block_rows * block_width), bytes = n / (size_t)weft_dtype_block(block_type) * weft_dtype_block_bytes(block_type);
+    float *v = malloc(n * sizeof *v);
+    void *packed = malloc(bytes);
+    assert_true(v && packed);
+    for (size_t i = 0; i < n; i++)
+        v[i] = (float)((i * 2654435761u >> 7) % 15) - 8; /* of every type exactly */
+    for (size_t i = 0; i < n; i += 32) { /* both ends in every block: a scale of 1 */
+        v[i] = block_type == WEFT_DTYPE_Q8_0 ? -127 : -8;
+        v[i + 1] = block_type == WEFT_DTYPE_Q4_1 ? 7 : v[i + 1];
+    }
+    assert_int_equal(weft_quantize_rows(block_type, block_rows, block_width, v, packed), WEFT_OK);
+    weft_tensor *t = weft_tensor_from(c, block_type, DIMS(block_rows, block_width), packed);
+    assert_int_equal(weft_tensor_status(t), WEFT_OK);
+    free(v);
+    free(packed);
+    return t;
+}
+static weft_tensor *product_with_blocks(weft_ctx *c) { return weft_linear(numbers(c, WEFT_DTYPE_F32, DIMS(x_rows, block_width)), blocks(c), &(weft_linear_opts){.bias = numbers(c, WEFT_DTYPE_F32, DIMS(block_rows))}); }
+static weft_tensor *product_with_some_rows(weft_ctx *c)
+{
+    return weft_linear(numbers(c, WEFT_DTYPE_F32, DIMS(x_rows, block_width)), weft_slice(blocks(c), 0, 7, block_rows - 5, 1), NULL);
+}
+static weft_tensor *picked_blocks(weft_ctx *c) { return weft_embedding(blocks(c), indices(c, block_rows, DIMS(12))); }
+static weft_tensor *widened_blocks(weft_ctx *c) { return weft_cast(blocks(c), WEFT_DTYPE_F32); }
+static weft_tensor *stored_blocks(weft_ctx *c) { return weft_slice(blocks(c), 0, 3, block_rows - 1, 1); }
+
+TEST(block_types_beyond_a_binding_are_read_section_by_section)
+{
+    for (size_t i = 0; i < sizeof block_types / sizeof *block_types; i++) {
+        block_type = block_types[i];
+        SAME(stored_blocks);
+        SAME(widened_blocks);
+        SAME(picked_blocks);
+        for (x_rows = 1; x_rows <= 70; x_rows += 23) {
+            SAME(product_with_blocks);
+            SAME(product_with_some_rows);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_elementwise_ops_are_cut_along_any_axis),
         cmocka_unit_test(rows_and_reductions_are_cut_or_read_through_several_bindings),
+        cmocka_unit_test(tables_beyond_all_bindings_are_read_part_by_part),
+        cmocka_unit_test(an_index_outside_a_table_in_parts_is_an_error),
+        cmocka_unit_test(block_types_beyond_a_binding_are_read_section_by_section),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,6 +43,7 @@ int wf_emit_random(wf_emit *e, int32_t n, const wf_pos *pos);
 int wf_emit_coord(wf_emit *e, const wf_cnode *n, const wf_pos *pos, int axis);
 /* Element index through an input's view when coordinates are given as: `pos` for the view's axes, except
  * that `axis` (-1: none) takes the value `dyn`. */
+int wf_emit_bounded(wf_kb *b, int v, int64_t extent); /* v held in 0 .. extent - 1 */
 int wf_emit_view_index(wf_emit *e, const wf_cnode *n, const wf_view *v, const wf_pos *pos, int axis, int dyn);
 /* The value of node p at element index `index` of its row-major shape. */
 int wf_emit_at(wf_emit *e, int32_t p, int index);

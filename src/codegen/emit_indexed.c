@@ -50,6 +50,11 @@ int wf_emit_view_index(wf_emit *e, const wf_cnode *n, const wf_view *v, const wf
     return two(b, WF_KOP_ADD, WF_KTY_I32, base, two(b, WF_KOP_MUL, WF_KTY_I32, dyn, i32(b, v->strides[axis])));
 }
 
+int wf_emit_bounded(wf_kb *b, int v, int64_t extent)
+{
+    return two(b, WF_KOP_MAX, WF_KTY_I32, two(b, WF_KOP_MIN, WF_KTY_I32, v, i32(b, extent - 1)), i32(b, 0));
+}
+
 /* An index checked against an extent. Scalars were checked on the host; they only wrap. */
 static int checked_index(wf_emit *e, int32_t n, int input, const wf_pos *at, int64_t extent)
 {
@@ -59,7 +64,8 @@ static int checked_index(wf_emit *e, int32_t n, int input, const wf_pos *at, int
     if (index->kind == WF_CK_SCALAR) {
         v = wf_kb_step(b, WF_KTY_I32, index->step_word);
         int wrapped = two(b, WF_KOP_ADD, WF_KTY_I32, v, i32(b, extent));
-        return wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, two(b, WF_KOP_LT, WF_KTY_BOOL, v, i32(b, 0)), wrapped, v);
+        v = wf_kb_op(b, WF_KOP_SELECT, WF_KTY_I32, two(b, WF_KOP_LT, WF_KTY_BOOL, v, i32(b, 0)), wrapped, v);
+        return b->unshared ? wf_emit_bounded(b, v, extent) : v;
     }
     v = wf_emit_input(e, n, input, at);
     return v < 0 ? v : wf_kb_check(b, v, extent, e->g->nodes[n].attrs.index.strict != 0);

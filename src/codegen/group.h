@@ -32,6 +32,7 @@ typedef struct wf_cnode {
     int32_t anchor;         /* roots: the reduction, row op or matrix product inside the group, -1: none */
     int32_t step_word;      /* SCALAR: its word in the step block */
     uint32_t layout;        /* leaves: WF_LAYOUT_* */
+    int64_t section_blocks; /* leaves in planar layout: wf_storage.section_blocks */
     bool identity;          /* inside its group: has the root's linear index */
     int64_t shape[WEFT_MAX_RANK];
     int64_t numel;
@@ -59,6 +60,9 @@ typedef struct wf_group_code {
     int32_t statics[WF_STATIC_WORDS_MAX];
     int64_t extents[WF_KIR_MAX_AXES];
     int n_axes;
+    struct {
+        uint64_t offset, size; /* bytes of the value that this kernel binds; size 0: as its loop needs */
+    } part[WF_KIR_MAX_BIND];
 } wf_group_code;
 
 /* One kernel for a group without a special anchor: elementwise, indexed, reduction, row.

@@ -382,6 +382,8 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
         int start = wf_emit_input(&e, id, 2, &origin);
         if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR)
             start = wf_kb_check(b, start, n->shape[axis] - v->shape[axis] + 1, true);
+        else if (start >= 0 && b->unshared)
+            start = wf_emit_bounded(b, start, n->shape[axis] - v->shape[axis] + 1);
         int move = wf_kb_op(b, WF_KOP_MUL, WF_KTY_I32, start, wf_kb_static(b, WF_KTY_I32, (int32_t)strides[axis]), -1);
         index = wf_kb_op(b, WF_KOP_ADD, WF_KTY_I32, index, move, -1);
     }

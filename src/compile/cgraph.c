@@ -349,6 +349,7 @@ weft_status wf_cgraph_build(wf_compile_state *s)
             c->materialised = true;
             c->stealable = s->stealable[i];
             c->layout = node->storage ? node->storage->layout : 0;
+            c->section_blocks = node->storage ? node->storage->section_blocks : 0;
         } else if (c->kind != WF_CK_SCALAR) {
             if (node->n_in)
                 WF_TRY(copy_inputs(s, c, node));

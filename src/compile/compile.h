@@ -65,6 +65,7 @@ typedef struct wf_plan_part {
     bool host;
     uint32_t writes;                  /* host: bit mask of the bindings it writes */
     uint8_t quant[WF_MAX_BIND];       /* host: 1 + dtype of a planar block-type binding, which the host wants plain */
+    int64_t section_blocks[WF_MAX_BIND]; /* of that binding */
 } wf_plan_part;
 
 /* Where the result of a group of commands lies once its last one has run; recorded when the caller checks results. */

@@ -121,6 +121,19 @@ static weft_status make_root(fuser *f, int32_t n)
     return WEFT_OK;
 }
 
+static bool passes_binding(const fuser *f, int32_t n)
+{
+    const wf_caps *caps = &f->s->env->dev->caps;
+    const wf_cnode *p = &f->g->nodes[n];
+    return caps->runs_wgsl && wf_dtype_bytes(p->dtype, p->numel) > caps->max_binding_bytes;
+}
+
+/* Picks from what one binding does not hold: a kernel of its own can run part by part. */
+static bool picks_from_parts(const fuser *f, const wf_cnode *n)
+{
+    return (n->op == WF_OP_INDEX_SELECT || n->op == WF_OP_GATHER) && passes_binding(f, n->src[0]);
+}
+
 static void cast_votes(fuser *f, int32_t n)
 {
     const wf_cnode *node = &f->g->nodes[n];
@@ -133,7 +146,7 @@ static void cast_votes(fuser *f, int32_t n)
         v->identity &= identity;
         bool by_word = p->kind == WF_CK_SCALAR && node->in[i].view.rank == 0; /* a kernel takes it from the step block */
         v->barrier |= reads_memory(node->op) && !(node->op == WF_OP_LINEAR && i == 2) && !by_word;
-        v->barrier |= f->s->env->no_fuse;
+        v->barrier |= f->s->env->no_fuse || picks_from_parts(f, p) || (i == 0 && picks_from_parts(f, node));
         v->group = v->group == VOTE_NONE || v->group == node->group ? node->group : VOTE_CONFLICT;
     }
 }

@@ -3,6 +3,7 @@
  *   lower_memory.c   where values live, and commands over them
  *   lower_kir.c is in codegen; lower_generated.c dispatches what it makes, in pieces when an operand is
  *   larger than a binding
+ *   lower_window.c, lower_parts.c  what pieces of a kernel bind of large operands
  *   lower_special.c  hand-written kernels
  *   lower.c          group by group, and the finished plan
  */
@@ -59,6 +60,7 @@ typedef struct wf_dispatch {
     uint64_t offset[WF_MAX_BIND + 1], size[WF_MAX_BIND + 1]; /* bytes inside the value's memory */
     uint8_t access[WF_MAX_BIND + 1];
     uint8_t quant[WF_MAX_BIND + 1];
+    int64_t section_blocks[WF_MAX_BIND + 1];
     bool is_error[WF_MAX_BIND + 1];
     const int32_t *statics;
     int n_static;
@@ -102,6 +104,16 @@ wf_box wf_lower_whole_box(const wf_group_code *c);
  * binding. */
 bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box, int32_t *words,
                      wf_window *windows);
+/* lower_parts.c: a table in parts, one run of the kernel for each. */
+typedef struct wf_parts {
+    int bind, slot;
+    weft_dtype dtype;
+    int64_t numel, len, section_blocks; /* elements, elements of a part but the last */
+} wf_parts;
+/* Rewrite the kernel so that it takes parts of binding `bind`; false where it cannot. */
+bool wf_lower_take_parts(const wf_lowering *l, wf_group_code *c, int bind, wf_parts *out);
+int64_t wf_lower_n_parts(const wf_parts *p);
+void wf_lower_part(const wf_parts *p, wf_group_code *c, int64_t i); /* turn the kernel to part i */
 /* Bytes that the windows of a box have beyond what bindings hold, those of unknown ones whole. */
 uint64_t wf_lower_excess(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box);
 /* The longest piece of an axis whose windows fit, 0: none. */

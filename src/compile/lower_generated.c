@@ -180,28 +180,44 @@ static weft_status dispatch_box(wf_lowering *l, int32_t root, const wf_box *box,
     return dispatch_box(l, root, &second, label, n_pieces);
 }
 
-static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
+/* The whole loop, in boxes whose windows fit. */
+static weft_status dispatch_boxes(wf_lowering *l, int32_t root, const char *label, int *n_pieces)
 {
     wf_group_code *c = &l->code;
     wf_kir *k = &c->kir;
-    int n_pieces = 0;
-    for (int i = 0; i < k->n_bind; i++) {
-        uint64_t need = wf_lower_value_bytes(l, c->src[i], root), limit = l->caps->max_binding_bytes;
-        if (need > limit && !wf_lower_reaches(l, c, root, i) && !wf_lower_chunk(l, c, root, i))
-            return wf_fail(WEFT_E_UNSUPPORTED, "%s: one place of the result needs %llu bytes of an operand at once; the device binds %llu bytes, and %u operands, to a kernel",
-                           label, (unsigned long long)need, (unsigned long long)limit, l->caps->max_storage_buffers);
-    }
     wf_box box = wf_lower_whole_box(c);
     int64_t extent = c->extents[0], len = wf_lower_piece(l, c, root, 0);
     for (int i = 0; i < k->n_bind && len < extent; i++) /* not every piece begins where the binding does */
         if (len == 0 || wf_lower_value_bytes(l, c->src[i], root) <= l->caps->max_binding_bytes)
             k->bind[i].linear = 0;
     if (len == 0)
-        return dispatch_box(l, root, &box, label, &n_pieces);
+        return dispatch_box(l, root, &box, label, n_pieces);
     for (int64_t s = 0; s < extent; s += len) {
         box.begin[0] = s;
         box.len[0] = WF_MIN(len, extent - s);
-        WF_TRY(dispatch_box(l, root, &box, label, &n_pieces));
+        WF_TRY(dispatch_box(l, root, &box, label, n_pieces));
+    }
+    return WEFT_OK;
+}
+
+static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
+{
+    wf_group_code *c = &l->code;
+    wf_kir *k = &c->kir;
+    wf_parts parts = {.bind = -1};
+    int n_pieces = 0;
+    for (int i = 0; i < k->n_bind; i++) {
+        uint64_t need = wf_lower_value_bytes(l, c->src[i], root), limit = l->caps->max_binding_bytes;
+        if (need > limit && !wf_lower_reaches(l, c, root, i) && !wf_lower_chunk(l, c, root, i) &&
+            (parts.bind >= 0 || !wf_lower_take_parts(l, c, i, &parts)))
+            return wf_fail(WEFT_E_UNSUPPORTED, "%s: one place of the result needs %llu bytes of an operand at once; the device binds %llu bytes, and %u operands, to a kernel",
+                           label, (unsigned long long)need, (unsigned long long)limit, l->caps->max_storage_buffers);
+    }
+    if (parts.bind < 0)
+        return dispatch_boxes(l, root, label, &n_pieces);
+    for (int64_t i = 0; i < wf_lower_n_parts(&parts); i++) {
+        wf_lower_part(&parts, c, i);
+        WF_TRY(dispatch_boxes(l, root, label, &n_pieces));
     }
     return WEFT_OK;
 }

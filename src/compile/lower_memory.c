@@ -77,6 +77,7 @@ static weft_status begin_part(wf_lowering *l, const wf_dispatch *d)
     for (int i = 0; i < d->n_bind && l->host; i++) {
         p->writes |= d->access[i] != WF_ACCESS_READ ? 1u << i : 0;
         p->quant[i] = d->quant[i];
+        p->section_blocks[i] = d->section_blocks[i];
     }
     if (l->host)
         l->plan->n_fallbacks++;
@@ -160,6 +161,8 @@ void wf_lower_bind(wf_lowering *l, wf_dispatch *d, int i, int32_t src, int32_t o
     const wf_cnode *n = &l->s->g.nodes[id];
     d->bind[i] = l->mem[id];
     d->size[i] = n->kind == WF_CK_LEAF ? leaf_bytes(n) : wf_lower_node_bytes(n);
-    if (n->kind == WF_CK_LEAF && weft_dtype_is_quantised(n->dtype) && n->layout == WF_LAYOUT_PLANAR)
+    if (n->kind == WF_CK_LEAF && weft_dtype_is_quantised(n->dtype) && n->layout == WF_LAYOUT_PLANAR) {
         d->quant[i] = (uint8_t)(1 + n->dtype);
+        d->section_blocks[i] = n->section_blocks;
+    }
 }

@@ -1,5 +1,6 @@
 /* lower_special.c - hand-written kernels: operands described to the kernel table, launches to commands. */
 #include "explain_notes.h"
+#include "quant.h"
 
 static weft_status make_operands(wf_lowering *l, int32_t anchor, wf_kernel_req *req)
 {
@@ -207,7 +208,19 @@ static bool flatten_operand(const wf_kernel_req *req, int i, wf_view *v)
     return from->rank > want ? wf_view_reshape(from, want, shape, v) : wf_view_reshape(from, want, (int64_t[]){1, from->shape[0], from->shape[1]}, v);
 }
 
-static bool cut_operand(const wf_lowering *l, wf_kernel_req *req, int i, const wf_box *box, bool big, wf_window *w)
+/* The window of a section, when the view stays inside one; what the operand holds is then the section. */
+static bool cut_section(const wf_lowering *l, wf_operand *o, int64_t section_blocks, int64_t lo, int64_t hi, wf_window *w)
+{
+    int64_t unit = weft_dtype_block(o->dtype), per = section_blocks * unit, index = per ? lo / per : 0;
+    if (!per || hi / per != index)
+        return false;
+    o->numel = wf_quant_section_count(o->numel / unit, section_blocks, index) * unit;
+    o->view.offset -= index * per;
+    *w = (wf_window){wf_quant_section_offset(o->dtype, section_blocks, index), wf_quant_planar_bytes(o->dtype, o->numel / unit)};
+    return w->size <= l->caps->max_binding_bytes;
+}
+
+static bool cut_operand(const wf_lowering *l, wf_kernel_req *req, int i, const wf_box *box, bool big, int64_t section_blocks, wf_window *w)
 {
     wf_operand *o = &req->in[i];
     int64_t lo, hi;
@@ -221,6 +234,8 @@ static bool cut_operand(const wf_lowering *l, wf_kernel_req *req, int i, const w
     }
     if (!big || !wf_view_extent(&o->view, &lo, &hi))
         return true;
+    if (weft_dtype_is_quantised(o->dtype))
+        return cut_section(l, o, section_blocks, lo, hi, w);
     int64_t bytes = (int64_t)weft_dtype_block_bytes(o->dtype);
     uint64_t begin = (uint64_t)(lo * bytes) / WF_BIND_ALIGN * WF_BIND_ALIGN;
     *w = (wf_window){begin, wf_align_up((uint64_t)((hi + 1) * bytes), 4) - begin};
@@ -229,55 +244,87 @@ static bool cut_operand(const wf_lowering *l, wf_kernel_req *req, int i, const w
     return w->size <= l->caps->max_binding_bytes;
 }
 
-/* The request for a box of the result; false when it does not fit. */
-static bool cut_product(const wf_lowering *l, const wf_kernel_req *whole, int32_t root, int32_t anchor, const wf_box *box,
+enum { FITS = 0, BIG_A = 1, BIG_B = 2, BIG_RESULT = 4 };
+
+/* The request for a box of the result, and what of it does not fit. */
+static unsigned cut_product(const wf_lowering *l, const wf_kernel_req *whole, int32_t root, int32_t anchor, const wf_box *box,
                         wf_kernel_req *req, product_piece *piece)
 {
     *req = *whole;
-    bool fits = wf_lower_window(l, &l->epilogue, root, box, piece->words, piece->ep);
+    unsigned big = wf_lower_window(l, &l->epilogue, root, box, piece->words, piece->ep) ? FITS : BIG_RESULT;
     for (int i = 0; i < 2; i++)
-        fits &= flatten_operand(whole, i, &req->in[i].view) && cut_operand(l, req, i, box, operand_is_big(l, anchor, i), &piece->in[i]);
+        if (!flatten_operand(whole, i, &req->in[i].view) || !cut_operand(l, req, i, box, operand_is_big(l, anchor, i), l->s->g.nodes[l->s->g.nodes[anchor].src[i]].section_blocks, &piece->in[i]))
+            big |= i == 0 ? BIG_A : BIG_B;
     int first = whole->op == WF_OP_LINEAR ? 1 : 0;
     req->out_rank = 3 - first;
     for (int d = 0; d < WEFT_MAX_RANK; d++)
         req->out_shape[d] = d < req->out_rank ? box->len[first + d] : 1;
-    return fits;
+    return big;
+}
+
+/* Rows of block-type weights in the section in which row `n` of the view lies; INT64_MAX: they are not in sections. */
+static int64_t rows_to_section_end(const wf_lowering *l, const wf_kernel_req *req, int32_t anchor, int64_t n)
+{
+    const wf_cnode *w = &l->s->g.nodes[l->s->g.nodes[anchor].src[1]];
+    const wf_view *v = &req->in[1].view;
+    int64_t per = w->section_blocks * weft_dtype_block(w->dtype), at = v->offset + n * v->strides[0];
+    if (!operand_is_big(l, anchor, 1) || !per || v->rank != 2 || v->strides[0] <= 0)
+        return INT64_MAX;
+    return WF_MAX((per - at % per + v->strides[0] - 1) / v->strides[0], 1);
+}
+
+typedef struct big_work {
+    const wf_kernel_req *whole;
+    int32_t root, anchor;
+} big_work;
+
+/* The longest axis of a box that makes smaller what does not fit, -1: none. */
+static int axis_to_halve(const wf_box *box, unsigned big)
+{
+    const unsigned helps[3] = {BIG_A | BIG_B | BIG_RESULT, BIG_A | BIG_RESULT, BIG_B | BIG_RESULT};
+    int best = -1;
+    for (int a = 0; a < 3; a++)
+        if ((helps[a] & big) && box->len[a] > 1 && (best < 0 || box->len[a] > box->len[best]))
+            best = a;
+    return best;
+}
+
+/* The box of the result in launches whose operands fit: halved along an axis that helps until they do. Result rows begin at whole
+ * binding offsets when a piece has a multiple of 64 of them. */
+static weft_status product_box(wf_lowering *l, const big_work *work, wf_box box)
+{
+    const char *name = wf_op_table[work->whole->op].name;
+    product_piece piece = {0};
+    wf_kernel_req req;
+    while (box.len[2] > 0) {
+        wf_box first = box;
+        first.len[2] = WF_MIN(box.len[2], rows_to_section_end(l, work->whole, work->anchor, box.begin[2]));
+        unsigned big = cut_product(l, work->whole, work->root, work->anchor, &first, &req, &piece);
+        if (big == FITS) {
+            WF_TRY(choose_row(l, &req));
+            WF_TRY(launch_all(l, &req, work->root, work->anchor, &piece));
+        } else {
+            int longest = axis_to_halve(&first, big);
+            if (longest < 0)
+                return wf_fail(WEFT_E_UNSUPPORTED, "%s: a row of an operand is larger than the device's largest binding (%llu bytes)", name,
+                               (unsigned long long)l->caps->max_binding_bytes);
+            wf_box half = first, rest = first;
+            half.len[longest] = first.len[longest] > 128 ? first.len[longest] / 128 * 64 : first.len[longest] / 2;
+            rest.begin[longest] += half.len[longest];
+            rest.len[longest] -= half.len[longest];
+            WF_TRY(product_box(l, work, half));
+            WF_TRY(product_box(l, work, rest));
+        }
+        box.begin[2] += first.len[2];
+        box.len[2] -= first.len[2];
+    }
+    return WEFT_OK;
 }
 
 static weft_status big_product(wf_lowering *l, const wf_kernel_req *whole, int32_t root, int32_t anchor)
 {
-    const char *name = wf_op_table[whole->op].name;
-    product_piece piece = {0};
-    wf_kernel_req req;
-    wf_box all = wf_lower_whole_box(&l->epilogue), box = all;
-    for (int i = 0; i < 2; i++)
-        if (operand_is_big(l, anchor, i) && weft_dtype_is_quantised(whole->in[i].dtype))
-            return wf_fail(WEFT_E_UNSUPPORTED, "%s: block-type weights of %llu bytes are larger than the device's largest binding (%llu)", name,
-                           (unsigned long long)wf_lower_value_bytes(l, l->s->g.nodes[anchor].src[i], -1),
-                           (unsigned long long)l->caps->max_binding_bytes);
-    /* Halve the longest axis until everything fits; result rows begin at whole binding offsets when a
-     * piece has a multiple of 64 of them. */
-    while (!cut_product(l, whole, root, anchor, &box, &req, &piece)) {
-        int longest = 0;
-        for (int a = 1; a < 3; a++)
-            longest = box.len[a] > box.len[longest] ? a : longest;
-        if (box.len[longest] == 1)
-            return wf_fail(WEFT_E_UNSUPPORTED, "%s: a row of an operand is larger than the device's largest binding (%llu bytes)", name,
-                           (unsigned long long)l->caps->max_binding_bytes);
-        box.len[longest] = box.len[longest] > 128 ? box.len[longest] / 128 * 64 : box.len[longest] / 2;
-    }
-    wf_box step = box;
-    for (int64_t b = 0; b < all.len[0]; b += step.len[0])
-        for (int64_t m = 0; m < all.len[1]; m += step.len[1])
-            for (int64_t n = 0; n < all.len[2]; n += step.len[2]) {
-                box = (wf_box){{b, m, n}, {WF_MIN(step.len[0], all.len[0] - b), WF_MIN(step.len[1], all.len[1] - m), WF_MIN(step.len[2], all.len[2] - n)}};
-                if (!cut_product(l, whole, root, anchor, &box, &req, &piece))
-                    return wf_fail(WEFT_E_UNSUPPORTED, "%s: a piece of an operand is larger than the device's largest binding (%llu bytes)",
-                                   name, (unsigned long long)l->caps->max_binding_bytes);
-                WF_TRY(choose_row(l, &req));
-                WF_TRY(launch_all(l, &req, root, anchor, &piece));
-            }
-    return WEFT_OK;
+    big_work work = {whole, root, anchor};
+    return product_box(l, &work, wf_lower_whole_box(&l->epilogue));
 }
 
 weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)

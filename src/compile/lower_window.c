@@ -7,6 +7,7 @@
  * part: see lower_parts.c.
  */
 #include "lower.h"
+#include "quant.h"
 
 uint64_t wf_lower_value_bytes(const wf_lowering *l, int32_t src, int32_t out_node)
 {
@@ -167,8 +168,18 @@ static bool is_access(const wf_kinstr *in, int bind)
 
 /* ---- windows ---- */
 
+/* The sections that elements lo .. hi of a planar tensor lie in. */
+static wf_window sections_of(const wf_cnode *n, int64_t lo, int64_t hi)
+{
+    int64_t blocks = n->numel / weft_dtype_block(n->dtype), per = n->section_blocks * weft_dtype_block(n->dtype), first = lo / per, last = hi / per;
+    uint64_t begin = wf_quant_section_offset(n->dtype, n->section_blocks, first);
+    uint64_t end = wf_quant_section_offset(n->dtype, n->section_blocks, last) +
+                   wf_quant_planar_bytes(n->dtype, wf_quant_section_count(blocks, n->section_blocks, last));
+    return (wf_window){begin, end - begin};
+}
+
 /* The bytes of a binding that the box of the words touches. False: not known. */
-static bool window_of(const wf_group_code *c, int bind, const int32_t *words, uint64_t whole, wf_window *w)
+static bool window_of(const wf_lowering *l, const wf_group_code *c, int bind, const int32_t *words, uint64_t whole, wf_window *w)
 {
     const wf_kir *k = &c->kir;
     int64_t lo = INT64_MAX, hi = INT64_MIN, bits = element_bits((weft_dtype)k->bind[bind].dtype);
@@ -181,8 +192,15 @@ static bool window_of(const wf_group_code *c, int bind, const int32_t *words, ui
         lo = WF_MIN(lo, r.lo);
         hi = WF_MAX(hi, r.hi);
     }
-    if (lo > hi || lo < 0 || weft_dtype_is_quantised((weft_dtype)k->bind[bind].dtype))
+    if (lo > hi || lo < 0)
         return false;
+    if (weft_dtype_is_quantised((weft_dtype)k->bind[bind].dtype)) {
+        const wf_cnode *n = &l->s->g.nodes[c->src[bind]];
+        if (!n->section_blocks || hi >= n->numel)
+            return false;
+        *w = sections_of(n, lo, hi);
+        return true;
+    }
     uint64_t begin = (uint64_t)(lo * bits / 8) / WF_BIND_ALIGN * WF_BIND_ALIGN;
     uint64_t end = WF_MIN(wf_align_up((uint64_t)((hi + 1) * bits + 7) / 8, 4), whole);
     if (end <= begin)
@@ -226,13 +244,27 @@ static wf_window point_window(const wf_lowering *l, const wf_group_code *c, int3
     for (int a = 0; a < c->kir.n_outer; a++)
         box.len[a] = 1;
     box_words(c, &box, words);
-    window_of(c, bind, words, w.size, &w);
+    window_of(l, c, bind, words, w.size, &w);
     return w;
 }
 
 bool wf_lower_reaches(const wf_lowering *l, const wf_group_code *c, int32_t out_node, int bind)
 {
     return point_window(l, c, out_node, bind).size <= l->caps->max_binding_bytes;
+}
+
+/* Elements before byte `offset`, where a window begins; the planes of block types are those of its section. */
+static int64_t elements_before(const wf_lowering *l, const wf_group_code *c, int bind, uint64_t offset, int32_t *words)
+{
+    const wf_kbind *b = &c->kir.bind[bind];
+    if (!weft_dtype_is_quantised((weft_dtype)b->dtype))
+        return (int64_t)(offset * 8 / (uint64_t)element_bits((weft_dtype)b->dtype));
+    const wf_cnode *n = &l->s->g.nodes[c->src[bind]];
+    int64_t index = (int64_t)(offset / wf_quant_section_offset(n->dtype, n->section_blocks, 1));
+    wf_planes at = wf_quant_planar_offsets(n->dtype, wf_quant_section_count(n->numel / weft_dtype_block(n->dtype), n->section_blocks, index));
+    words[b->plane_slot] = (int32_t)at.scales;
+    words[b->plane_slot + 1] = (int32_t)at.minima;
+    return index * n->section_blocks * weft_dtype_block(n->dtype);
 }
 
 bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_node, const wf_box *box, int32_t *words,
@@ -243,15 +275,19 @@ bool wf_lower_window(const wf_lowering *l, const wf_group_code *c, int32_t out_n
     for (int b = 0; b < k->n_bind; b++) {
         uint64_t whole = wf_lower_value_bytes(l, c->src[b], out_node);
         windows[b] = (wf_window){0, whole};
-        bool known = is_big(l, c, out_node, b) && window_of(c, b, words, whole, &windows[b]);
+        if (c->part[b].size) {
+            windows[b] = (wf_window){c->part[b].offset, c->part[b].size};
+            continue;
+        }
+        bool known = is_big(l, c, out_node, b) && window_of(l, c, b, words, whole, &windows[b]);
         if (windows[b].size > held_by(l, k, b))
             return false;
         if (!known)
             continue;
-        int64_t bits = element_bits((weft_dtype)k->bind[b].dtype);
+        int64_t start = elements_before(l, c, b, windows[b].offset, words);
         for (int i = 0; i < k->n_instr; i++) /* a moved word serves one access: see wf_kb.unshared */
             if (is_access(&k->instr[i], b))
-                words[offset_word(k, k->instr[i].a)] -= (int32_t)((int64_t)windows[b].offset * 8 / bits);
+                words[offset_word(k, k->instr[i].a)] -= (int32_t)start;
     }
     return true;
 }
@@ -264,8 +300,10 @@ uint64_t wf_lower_excess(const wf_lowering *l, const wf_group_code *c, int32_t o
     box_words(c, box, words);
     for (int b = 0; b < k->n_bind; b++) {
         wf_window w = {0, wf_lower_value_bytes(l, c->src[b], out_node)};
+        if (c->part[b].size)
+            continue;
         if (is_big(l, c, out_node, b))
-            window_of(c, b, words, w.size, &w);
+            window_of(l, c, b, words, w.size, &w);
         excess += w.size > held_by(l, k, b) ? w.size - held_by(l, k, b) : 0;
     }
     return excess;
@@ -278,7 +316,7 @@ bool wf_lower_chunk(const wf_lowering *l, wf_group_code *c, int32_t out_node, in
     uint64_t limit = wf_lower_limit(l), whole = wf_lower_value_bytes(l, c->src[bind], out_node);
     uint64_t n = (w.size + (w.size < whole ? WF_BIND_ALIGN : 0) + limit - 1) / limit; /* other points begin elsewhere in a unit of offsets */
     int total = wf_kir_total_bind(k) + (int)WF_MIN(n, 1000) - 1;
-    if (k->bind[bind].access != WF_ACCESS_READ || total > (int)WF_MIN(l->caps->max_storage_buffers, WF_MAX_BIND) ||
+    if ((weft_dtype_is_quantised((weft_dtype)k->bind[bind].dtype) && l->s->g.nodes[c->src[bind]].section_blocks) || k->bind[bind].access != WF_ACCESS_READ || total > (int)WF_MIN(l->caps->max_storage_buffers, WF_MAX_BIND) ||
         k->n_static == WF_STATIC_WORDS_MAX)
         return false;
     k->bind[bind].chunks = (uint8_t)n;

@@ -88,6 +88,7 @@ typedef struct wf_storage {
     uint32_t buffer;      /* HAL buffer id; 0: no bytes (empty tensor) */
     uint32_t layout;      /* WF_LAYOUT_* : how block types lie in the buffer */
     size_t size_bytes;
+    int64_t section_blocks; /* block types in planar layout: blocks of each section (wf_quant_section_blocks), 0: one section */
     weft_ctx *ctx;
     void (*release)(struct wf_storage *); /* gives the buffer back and frees the handle */
     bool borrowed;        /* the caller's memory: never written, never pooled */

@@ -73,3 +73,51 @@ weft_status wf_quant_from_planar(weft_dtype dtype, int64_t n_blocks, const void 
     copy_blocks(c, &at, blocks, (uint8_t *)planar, first, n, false);
     return WEFT_OK;
 }
+
+/* ---- sections ---- */
+
+int64_t wf_quant_section_blocks(weft_dtype dtype, int64_t n_blocks, int64_t row_blocks, uint64_t limit_bytes)
+{
+    uint64_t all = wf_quant_planar_bytes(dtype, n_blocks), row = wf_quant_planar_bytes(dtype, row_blocks);
+    if (all <= limit_bytes || row_blocks <= 0 || row == 0)
+        return 0;
+    int64_t rows = (int64_t)(limit_bytes / row);
+    /* The planes of many rows are padded less than those of one. */
+    while (wf_quant_planar_bytes(dtype, (rows + 1) * row_blocks) <= limit_bytes / WF_SECTION_ALIGN * WF_SECTION_ALIGN)
+        rows++;
+    return rows * row_blocks;
+}
+
+uint64_t wf_quant_section_offset(weft_dtype dtype, int64_t section_blocks, int64_t index)
+{
+    return (uint64_t)index * wf_align_up(wf_quant_planar_bytes(dtype, section_blocks), WF_SECTION_ALIGN);
+}
+
+int64_t wf_quant_section_count(int64_t n_blocks, int64_t section_blocks, int64_t index)
+{
+    return section_blocks ? WF_MIN(section_blocks, n_blocks - index * section_blocks) : n_blocks;
+}
+
+uint64_t wf_quant_sections_bytes(weft_dtype dtype, int64_t n_blocks, int64_t section_blocks)
+{
+    int64_t last = section_blocks ? (n_blocks - 1) / section_blocks : 0;
+    return wf_quant_section_offset(dtype, section_blocks, last) +
+           wf_quant_planar_bytes(dtype, wf_quant_section_count(n_blocks, section_blocks, last));
+}
+
+weft_status wf_quant_from_sections(weft_dtype dtype, int64_t n_blocks, int64_t section_blocks, const void *planar, void *blocks,
+                                   int64_t first, int64_t n)
+{
+    if (!section_blocks)
+        return wf_quant_from_planar(dtype, n_blocks, planar, blocks, first, n);
+    uint8_t *to = blocks;
+    while (n > 0) {
+        int64_t index = first / section_blocks, at = first % section_blocks, held = wf_quant_section_count(n_blocks, section_blocks, index);
+        int64_t some = WF_MIN(n, held - at);
+        WF_TRY(wf_quant_from_planar(dtype, held, (const uint8_t *)planar + wf_quant_section_offset(dtype, section_blocks, index), to, at, some));
+        to += (size_t)some * weft_dtype_block_bytes(dtype);
+        first += some;
+        n -= some;
+    }
+    return WEFT_OK;
+}

@@ -41,4 +41,17 @@ weft_status wf_quant_to_planar(weft_dtype dtype, int64_t n_blocks, const void *b
 weft_status wf_quant_from_planar(weft_dtype dtype, int64_t n_blocks, const void *planar, void *blocks, int64_t first,
                                  int64_t n);
 
+/* What is larger than a device binds lies in sections of whole rows, each planar on its own and at a multiple of
+ * WF_SECTION_ALIGN, so that a kernel binds one of them as it would a small tensor. */
+enum { WF_SECTION_ALIGN = 256 };
+/* Blocks of a section, of which a row has row_blocks; 0: one section is enough, or a row is larger than the limit. */
+int64_t wf_quant_section_blocks(weft_dtype dtype, int64_t n_blocks, int64_t row_blocks, uint64_t limit_bytes);
+/* Below, section_blocks 0 is one section of everything. */
+uint64_t wf_quant_section_offset(weft_dtype dtype, int64_t section_blocks, int64_t index);
+int64_t wf_quant_section_count(int64_t n_blocks, int64_t section_blocks, int64_t index); /* blocks in section `index` */
+uint64_t wf_quant_sections_bytes(weft_dtype dtype, int64_t n_blocks, int64_t section_blocks);
+/* As wf_quant_from_planar. */
+weft_status wf_quant_from_sections(weft_dtype dtype, int64_t n_blocks, int64_t section_blocks, const void *planar, void *blocks,
+                                   int64_t first, int64_t n);
+
 #endif

@@ -118,7 +118,7 @@ weft_status wf_storage_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t layout, 
 /* Blocks converted at a time: a multiple of 16, so that every plane's part begins at a multiple of 4 bytes. */
 #define PLANAR_CHUNK 32768
 
-static weft_status upload_planar(weft_ctx *ctx, weft_dtype dtype, int64_t n_blocks, const uint8_t *data, uint32_t buffer)
+static weft_status upload_planar(weft_ctx *ctx, weft_dtype dtype, int64_t n_blocks, const uint8_t *data, uint32_t buffer, uint64_t offset)
 {
     wf_planes whole = wf_quant_planar_offsets(dtype, n_blocks);
     int64_t chunk = WF_MIN(n_blocks, PLANAR_CHUNK);
@@ -134,15 +134,24 @@ static weft_status upload_planar(weft_ctx *ctx, weft_dtype dtype, int64_t n_bloc
         memset(staging, 0, part.bytes);
         st = wf_quant_to_planar(dtype, n, data + (size_t)at * block_bytes, staging, 0, n);
         if (st == WEFT_OK)
-            st = ctx->dev->vt->write(ctx->dev, buffer, whole.quants + (uint64_t)at * quant_bytes, staging + part.quants, (uint64_t)n * quant_bytes);
+            st = ctx->dev->vt->write(ctx->dev, buffer, offset + whole.quants + (uint64_t)at * quant_bytes, staging + part.quants, (uint64_t)n * quant_bytes);
         uint64_t half = wf_align_up((uint64_t)n * 2, 4);
         if (st == WEFT_OK)
-            st = ctx->dev->vt->write(ctx->dev, buffer, whole.scales + (uint64_t)at * 2, staging + part.scales, half);
+            st = ctx->dev->vt->write(ctx->dev, buffer, offset + whole.scales + (uint64_t)at * 2, staging + part.scales, half);
         if (st == WEFT_OK && dtype == WEFT_DTYPE_Q4_1)
-            st = ctx->dev->vt->write(ctx->dev, buffer, whole.minima + (uint64_t)at * 2, staging + part.minima, half);
+            st = ctx->dev->vt->write(ctx->dev, buffer, offset + whole.minima + (uint64_t)at * 2, staging + part.minima, half);
     }
     wf_free(staging);
     return st;
+}
+
+static weft_status upload_sections(weft_ctx *ctx, weft_dtype dtype, int64_t n_blocks, const uint8_t *data, const wf_storage *s)
+{
+    int64_t step = s->section_blocks ? s->section_blocks : n_blocks;
+    for (int64_t at = 0, i = 0; at < n_blocks; at += step, i++)
+        WF_TRY(upload_planar(ctx, dtype, WF_MIN(step, n_blocks - at), data + (size_t)at * weft_dtype_block_bytes(dtype), s->buffer,
+                             wf_quant_section_offset(dtype, s->section_blocks, i)));
+    return WEFT_OK;
 }
 
 weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out)
@@ -175,14 +184,15 @@ weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, in
 {
     bool planar = weft_dtype_is_quantised(dtype) && ctx->dev->caps.layout == WF_LAYOUT_PLANAR;
     int64_t n_blocks = numel / weft_dtype_block(dtype);
-    uint64_t bytes = planar ? wf_quant_planar_bytes(dtype, n_blocks) : wf_align_up(size_bytes, 4);
+    int64_t section = planar ? wf_quant_section_blocks(dtype, n_blocks, row / weft_dtype_block(dtype), ctx->dev->caps.max_binding_bytes) : 0;
+    uint64_t bytes = planar ? wf_quant_sections_bytes(dtype, n_blocks, section) : wf_align_up(size_bytes, 4);
     wf_storage *s = NULL;
-    (void)row;
     WF_TRY(wf_storage_new(ctx, numel ? bytes : 0, planar ? WF_LAYOUT_PLANAR : WF_LAYOUT_PLAIN, &s));
+    s->section_blocks = section;
     weft_status st = WEFT_OK;
     size_t body = size_bytes & ~(size_t)3, tail = size_bytes - body;
     if (planar) {
-        st = numel ? upload_planar(ctx, dtype, n_blocks, data, s->buffer) : WEFT_OK;
+        st = numel ? upload_sections(ctx, dtype, n_blocks, data, s) : WEFT_OK;
     } else if (numel) {
         if (body)
             st = ctx->dev->vt->write(ctx->dev, s->buffer, 0, data, body);

@@ -97,7 +97,7 @@ static weft_status mirror_leaf(weft_ctx *ctx, int32_t order)
     if (st == WEFT_OK && s->layout == WF_LAYOUT_PLANAR) {
         int64_t blocks = n->numel / weft_dtype_block(dtype);
         plain = wf_alloc(plain_bytes);
-        st = plain ? wf_quant_from_planar(dtype, blocks, bytes, plain, 0, blocks) : wf_fail_oom(plain_bytes);
+        st = plain ? wf_quant_from_sections(dtype, blocks, s->section_blocks, bytes, plain, 0, blocks) : wf_fail_oom(plain_bytes);
     }
     if (st == WEFT_OK)
         st = set_value(ctx, order, plain ? plain : bytes);

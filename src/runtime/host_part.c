@@ -31,7 +31,7 @@ static weft_status host_write(weft_ctx *ctx, host_buffer *b, const void *bytes, 
     return bytes ? ctx->host->vt->write(ctx->host, id, 0, bytes, n) : WEFT_OK;
 }
 
-static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, host_buffer *to)
+static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, int64_t section_blocks, host_buffer *to)
 {
     uint8_t *bytes = wf_alloc(from->size);
     if (!bytes)
@@ -41,12 +41,14 @@ static weft_status fetch(weft_ctx *ctx, const wf_bind *from, uint8_t quant, host
     if (st == WEFT_OK && quant) {
         /* Planar to plain: the count of blocks is the largest whose planes fit. */
         weft_dtype dtype = (weft_dtype)(quant - 1);
-        int64_t n = (int64_t)(from->size / weft_dtype_block_bytes(dtype));
-        while (n > 0 && wf_quant_planar_bytes(dtype, n) > from->size)
+        uint64_t section = wf_quant_section_offset(dtype, section_blocks, 1), before = section ? (from->size - 1) / section : 0, rest = from->size - before * section;
+        int64_t n = (int64_t)(rest / weft_dtype_block_bytes(dtype));
+        while (n > 0 && wf_quant_planar_bytes(dtype, n) > rest)
             n--;
+        n += (int64_t)before * section_blocks;
         size_t padded = (size_t)wf_align_up((uint64_t)n * weft_dtype_block_bytes(dtype), 4);
         uint8_t *plain = wf_calloc(1, padded);
-        st = plain ? wf_quant_from_planar(dtype, n, bytes, plain, 0, n) : wf_fail_oom(padded);
+        st = plain ? wf_quant_from_sections(dtype, n, section_blocks, bytes, plain, 0, n) : wf_fail_oom(padded);
         if (st == WEFT_OK)
             st = host_write(ctx, to, plain, padded);
         wf_free(plain);
@@ -65,7 +67,7 @@ weft_status wf_run_host_part(weft_ctx *ctx, wf_plan *plan, const wf_plan_part *p
     uint64_t fence = 0;
     weft_status st = WEFT_OK;
     for (uint32_t i = 0; i < cmd.n_bind && st == WEFT_OK; i++) {
-        st = fetch(ctx, &plan->cmds[part->first].bind[i], part->quant[i], &buffers[i]);
+        st = fetch(ctx, &plan->cmds[part->first].bind[i], part->quant[i], part->section_blocks[i], &buffers[i]);
         cmd.bind[i] = (wf_bind){.buffer = buffers[i].id, .offset = 0, .size = wf_align_up(buffers[i].size_bytes, 4)};
     }
     host_buffer sb = {0, 0}, pb = {0, 0};

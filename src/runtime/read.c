@@ -16,7 +16,7 @@ struct weft_fence {
     size_t size_bytes;
     weft_dtype planar;     /* block type to convert from planar */
     bool is_planar;
-    int64_t n_blocks, first_block;
+    int64_t n_blocks, first_block, section_blocks;
     weft_tensor *held;     /* keeps the storage until the read is done */
 };
 
@@ -73,6 +73,7 @@ static weft_status start_read(weft_ctx *ctx, weft_tensor *t, void *dst, size_t s
         f->is_planar = true;
         f->planar = dtype;
         f->n_blocks = t->node->numel / weft_dtype_block(dtype);
+        f->section_blocks = s->section_blocks;
         f->first_block = t->view.offset / weft_dtype_block(dtype);
         begin = 0;
         end = s->size_bytes;
@@ -101,8 +102,8 @@ static weft_status start_read(weft_ctx *ctx, weft_tensor *t, void *dst, size_t s
 static weft_status finish_read(weft_fence *f)
 {
     if (f->is_planar)
-        return wf_quant_from_planar(f->planar, f->n_blocks, f->staging, f->dst, f->first_block,
-                                    (int64_t)(f->size_bytes / weft_dtype_block_bytes(f->planar)));
+        return wf_quant_from_sections(f->planar, f->n_blocks, f->section_blocks, f->staging, f->dst, f->first_block,
+                                      (int64_t)(f->size_bytes / weft_dtype_block_bytes(f->planar)));
     if (f->staging)
         memcpy(f->dst, f->staging + f->skip, f->size_bytes);
     return WEFT_OK;

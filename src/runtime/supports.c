@@ -2,6 +2,7 @@
  * have no bytes.
  */
 #include "build.h"
+#include "quant.h"
 #include "runtime.h"
 #include "weft/apply.h"
 
@@ -26,6 +27,11 @@ static weft_tensor *blank_leaf(weft_ctx *ctx, const weft_operand *o, char *why)
     }
     *storage = (wf_storage){.refs = 1, .layout = ctx->dev->caps.runs_wgsl && weft_dtype_is_quantised(o->dtype) ? WF_LAYOUT_PLANAR : WF_LAYOUT_PLAIN,
                             .size_bytes = wf_dtype_bytes(o->dtype, wf_view_numel(&v)), .ctx = ctx, .release = release_nothing, .trial = why};
+    if (storage->layout == WF_LAYOUT_PLANAR) {
+        int64_t unit = weft_dtype_block(o->dtype), row = o->rank ? o->shape[o->rank - 1] / unit : 1;
+        storage->section_blocks = wf_quant_section_blocks(o->dtype, wf_view_numel(&v) / unit, row, ctx->dev->caps.max_binding_bytes);
+        storage->size_bytes = wf_quant_sections_bytes(o->dtype, wf_view_numel(&v) / unit, storage->section_blocks);
+    }
     n->storage = storage;
     return wf_leave(ctx, wf_tensor_new(ctx, n, NULL));
 }
