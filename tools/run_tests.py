@@ -36,6 +36,7 @@ PLAN = [
     ("test_async", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_scale", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_text_cache", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    ("test_warm", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_plan_key", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300) for name in (
         "fusion", "check", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),

@@ -21,6 +21,7 @@
 #include "weft/stats.h"
 #include "weft/status.h"
 #include "weft/tensor.h"
+#include "weft/warm.h"
 /* The parts a build may leave out (WEFT_MODEL=OFF) are included by name: weft/format.h, weft/text.h,
  * weft/model.h. */
 

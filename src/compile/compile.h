@@ -16,14 +16,29 @@ typedef struct wf_program_entry {
     wf_hash128 key;
     uint32_t id;
 } wf_program_entry;
+/* Programs that a compilation needs and that are still to be made; see weft/warm.h. */
+typedef struct wf_pending_program {
+    wf_hash128 key;
+    wf_program_desc desc; /* WGSL; the text is owned, names live as long as the library */
+    char *wgsl;
+} wf_pending_program;
+typedef struct wf_pending {
+    wf_pending_program *item;
+    size_t n, capacity;
+} wf_pending;
+void wf_pending_clear(wf_pending *p);
 typedef struct wf_programs {
     wf_device *dev;
     uint32_t *next_id;
     wf_program_entry *table; /* open addressing, capacity a power of two */
     size_t capacity, count;
+    wf_pending *pending;     /* new programs go here and are not made: the plan they are for is never run; else NULL */
 } wf_programs;
 /* The program of a description; made when it is new. `identity` bytes stand for the description. */
 weft_status wf_programs_get(wf_programs *p, const wf_program_desc *desc, const void *identity, size_t n, uint32_t *id);
+/* Make one that is pending, unless it was made since. A row's program that does not compile is not an error: another row
+ * will stand in for it. */
+weft_status wf_programs_make(wf_programs *p, const wf_pending_program *what);
 bool wf_programs_find(const wf_programs *p, const void *identity, size_t n, uint32_t *id);
 void wf_programs_free(wf_programs *p);
 

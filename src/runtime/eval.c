@@ -280,6 +280,26 @@ weft_status wf_eval_explain(weft_ctx *ctx, wf_node *const *nodes, int n, wf_expl
     return n_targets ? compile_trial(ctx, n_targets, NULL, x) : WEFT_OK;
 }
 
+weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending *pending)
+{
+    int n_targets;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
+    if (n_targets == 0 || ctx->trial)
+        return WEFT_OK;
+    wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);
+    wf_plan *plan = find_plan(ctx, h);
+    if (plan)
+        return WEFT_OK;
+    ctx->programs.pending = pending;
+    weft_status st = compile_trial(ctx, n_targets, NULL, NULL);
+    ctx->programs.pending = NULL;
+    if (st != WEFT_OK || pending->n)
+        return st;
+    WF_TRY(make_plan(ctx, h, n_targets, &plan));
+    plan->last_used = ++ctx->clock;
+    return WEFT_OK;
+}
+
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
 {
     int n_targets;

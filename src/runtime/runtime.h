@@ -95,6 +95,8 @@ weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why
 /* Compiles the same way and notes what the kernels are. */
 weft_status wf_eval_explain(weft_ctx *ctx, wf_node *const *nodes, int n, wf_explain *x);
 void wf_explain_drop(weft_ctx *ctx);
+/* Compiles without making new programs of a device that takes WGSL: they are listed. When there are none the plan is made and kept. */
+weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending *pending);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
 /* read.c: a read to dst that failed writes nothing any more */
 void wf_ctx_forget(weft_ctx *ctx, void *dst);
