@@ -281,6 +281,20 @@ class Story(Case):
             with self.subTest(device=device):
                 self.greedy(data("model.safetensors"), device, "--tokenizer", data("stories260K.F32.gguf"))
 
+    def test_taps_show_values_inside_the_model(self):
+        for device in DEVICES:
+            logits, out = self.path("logits.npy"), self.path("taps")
+            os.makedirs(out, exist_ok=True)
+            call = ("score", data("stories260K.F32.gguf"), "-p", "Once upon a time", "--device", device, "--logits", logits)
+            plain = weft_json(*call)
+            tapped = weft_json(*call, "--tap", "*", "--tap-dir", out)
+            self.assertLess(max(abs(a - b) for a, b in zip(plain["nll"], tapped["nll"])), 1e-5)
+            names = {f[:-4] for f in os.listdir(out)}
+            self.assertTrue({"embed", "blk.0.attn_norm", "blk.0.q", "blk.4.attn", "blk.4.ffn_out", "blk.4.out", "norm", "logits"} <= names)
+            self.assertEqual(largest_difference(read_npy(os.path.join(out, "logits.npy")), read_npy(logits)), 0)
+            _, said = weft("score", data("stories260K.F32.gguf"), "-p", "Once", "--device", device, "--tap", "nothing", code=1)
+            self.assertIn("blk.N.", said)
+
     def test_logits_agree_with_the_reference(self):
         ref = reference()
         means = {t: v["mean_nll"] for t, v in ref["quantised"].items()}

@@ -39,7 +39,7 @@ PLAN = [
     ("test_warm", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_plan_key", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300) for name in (
-        "fusion", "check", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),
+        "fusion", "check", "tap", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),
     ("test_limits", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 600),

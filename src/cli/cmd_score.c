@@ -1,7 +1,9 @@
 /* cmd_score.c - weft score: negative log-likelihood of each token of a text, and the logits as .npy. */
 #include "cli.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int write_logits(const char *path, const cli_session *s, int vocab, const float *logits)
 {
@@ -39,6 +41,53 @@ static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t t
     return !cli_interrupted();
 }
 
+/* ---- taps: values inside the model, a file each ---- */
+
+typedef struct tap_files {
+    const char *dir;
+    struct { char name[64]; int times; } seen[512]; /* a long text is computed in parts: each gives every value */
+    int n_seen, code;
+} tap_files;
+
+/* How often this name came before. */
+static int times_seen(tap_files *t, const char *name)
+{
+    int i = 0;
+    while (i < t->n_seen && strcmp(t->seen[i].name, name) != 0)
+        i++;
+    if (i == t->n_seen) {
+        if (i == (int)(sizeof t->seen / sizeof *t->seen))
+            return -1;
+        snprintf(t->seen[t->n_seen++].name, sizeof t->seen[0].name, "%s", name);
+    }
+    return t->seen[i].times++;
+}
+
+static void write_tap(void *user, const char *name, weft_tensor *value)
+{
+    tap_files *t = user;
+    char path[4096];
+    size_t n_bytes = (size_t)weft_tensor_numel(value) * sizeof(float);
+    if (t->code != CLI_OK)
+        return;
+    int part = times_seen(t, name);
+    char which[16] = "";
+    if (part > 0)
+        snprintf(which, sizeof which, ".%d", part);
+    if (part < 0 || snprintf(path, sizeof path, "%s/%s%s.npy", t->dir, name, which) >= (int)sizeof path) {
+        t->code = part < 0 ? cli_fail("score: more than %d values have the name that --tap asks for", t->n_seen)
+                           : cli_fail("score: the path of the folder for taps is too long");
+        return;
+    }
+    float *v = malloc(n_bytes ? n_bytes : 1);
+    if (!v)
+        t->code = cli_fail("out of memory: %zu bytes of %s", n_bytes, name);
+    else if (weft_read_as(value, WEFT_DTYPE_F32, v, n_bytes) != WEFT_OK ||
+             weft_npy_write(path, WEFT_DTYPE_F32, weft_tensor_rank(value), weft_tensor_shape(value), v) != WEFT_OK)
+        t->code = cli_fail_last();
+    free(v);
+}
+
 static int score(cli_session *s, const char *logits_path, bool json)
 {
     const weft_score_opts opts = {.progress = on_progress};
@@ -70,11 +119,15 @@ static int score(cli_session *s, const char *logits_path, bool json)
 int cmd_score(int argc, char **argv)
 {
     cli_model_args a = {0};
-    const char *model, *logits = NULL;
+    const char *model, *logits = NULL, *tap = NULL;
+    static tap_files taps;
+    taps = (tap_files){.dir = "."};
     bool json = false;
     const cli_option options[] = {
         CLI_MODEL_OPTIONS(a),
         {"--logits", CLI_STR, &logits, 0, 0, "FILE.npy", "write the logits [tokens, vocabulary] as f32"},
+        {"--tap", CLI_STR, &tap, 0, 0, "NAME", "write this value inside the model, or with a * at the end all that begin so"},
+        {"--tap-dir", CLI_STR, &taps.dir, 0, 0, "DIR", "where: NAME.npy, f32 (default: here); further parts of a long text NAME.1.npy and so on"},
         {"--json", CLI_FLAG, &json, 0, 0, NULL, "print {ids, nll, mean_nll}"},
     };
     int code = cli_parse(cli_command_named("score"), argc, argv, options, sizeof options / sizeof options[0], &model, 1, 1);
@@ -85,7 +138,14 @@ int cmd_score(int argc, char **argv)
     cli_session s;
     if ((code = cli_session_open(&a, model, &s)) != CLI_OK)
         return code;
-    code = score(&s, logits, json);
+    if (tap && weft_tap(s.ctx, tap, write_tap, &taps) != WEFT_OK)
+        code = cli_fail_last();
+    if (code == CLI_OK)
+        code = score(&s, logits, json);
+    if (code == CLI_OK && taps.code != CLI_OK)
+        code = taps.code;
+    if (code == CLI_OK && tap && !taps.n_seen)
+        code = cli_fail("score: no value of the model is named \"%s\": there are embed, blk.N.{attn_norm,q,attn,attn_out,ffn_norm,gate,up,ffn_out,out}, norm, logits", tap);
     cli_session_close(&s);
     return code;
 }

@@ -139,6 +139,7 @@ void weft_ctx_close(weft_ctx *ctx)
         return;
     }
     wf_core_drop_caches(&ctx->core);
+    wf_taps_close(ctx);
     ctx->core.closed = true;
     wf_trace_write(&ctx->trace);
     wf_check_close(ctx->check);

@@ -231,25 +231,34 @@ static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan
     return WEFT_OK;
 }
 
+static void add_target(weft_ctx *ctx, const wf_node *n, int *n_targets)
+{
+    bool again = n->storage != NULL;
+    for (int j = 0; j < *n_targets && !again; j++)
+        again = ctx->targets[j] == n->topo;
+    if (!again)
+        ctx->targets[(*n_targets)++] = n->topo;
+}
+
 /* The order and the targets of an evaluation, and their key. */
 static weft_status prepare(weft_ctx *ctx, wf_node *const *nodes, int n, int *out)
 {
-    int n_targets = 0;
+    int n_targets = 0, n_taps = wf_taps_count(ctx);
     *out = 0;
     ctx->trial = NULL;
     ctx->core.epoch++;
     ctx->n_order = 0;
-    if ((size_t)n > ctx->cap_targets)
-        WF_TRY(wf_grow((void **)&ctx->targets, &ctx->cap_targets, (size_t)n, sizeof *ctx->targets));
+    if ((size_t)n + (size_t)n_taps > ctx->cap_targets)
+        WF_TRY(wf_grow((void **)&ctx->targets, &ctx->cap_targets, (size_t)n + (size_t)n_taps, sizeof *ctx->targets));
     for (int i = 0; i < n; i++)
         if (!nodes[i]->storage)
             WF_TRY(collect(ctx, nodes[i]));
-    for (int i = 0; i < n; i++) {
-        bool again = nodes[i]->storage != NULL;
-        for (int j = 0; j < n_targets && !again; j++)
-            again = ctx->targets[j] == nodes[i]->topo;
-        if (!again)
-            ctx->targets[n_targets++] = nodes[i]->topo;
+    for (int i = 0; i < n; i++)
+        add_target(ctx, nodes[i], &n_targets);
+    for (int i = 0; i < n_taps; i++) {
+        const wf_node *named = wf_taps_node(ctx, i);
+        if (named->mark == ctx->core.epoch)
+            add_target(ctx, named, &n_targets);
     }
     *out = n_targets;
     return n_targets ? build_key(ctx, n_targets) : WEFT_OK;
@@ -351,6 +360,8 @@ weft_status weft_eval(weft_tensor *const *tensors, int n)
             nodes[i] = tensors[i]->node;
         st = wf_eval_nodes(ctx, nodes, n, &waited);
         wf_unlock(&ctx->core.lock);
+        if (ctx->taps)
+            wf_taps_deliver(ctx);
     }
     if (nodes != few)
         wf_free(nodes);

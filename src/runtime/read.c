@@ -181,6 +181,8 @@ weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes)
     WF_TRY(wf_ctx_enter(t->ctx, "read"));
     weft_status st = read_locked(t->ctx, t, dst, size_bytes);
     wf_unlock(&t->ctx->core.lock);
+    if (t->ctx->taps)
+        wf_taps_deliver(t->ctx);
     return st;
 }
 
@@ -206,6 +208,8 @@ weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides)
             strides[k] = t->view.strides[k];
     }
     wf_unlock(&ctx->core.lock);
+    if (ctx->taps)
+        wf_taps_deliver(ctx);
     return st;
 }
 
@@ -240,6 +244,8 @@ weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_f
         return st;
     }
     *out = f;
+    if (ctx->taps)
+        wf_taps_deliver(ctx);
     return WEFT_OK;
 }
 

@@ -49,6 +49,13 @@ weft_status wf_check_begin(weft_ctx *ctx, const wf_plan *plan);
 weft_status wf_check_after(weft_ctx *ctx, const wf_plan *plan, uint32_t cmd);
 void wf_check_end(weft_ctx *ctx);
 
+/* ---- taps.c: named values ---- */
+typedef struct wf_taps wf_taps;
+int wf_taps_count(const weft_ctx *ctx); /* values that wait for an evaluation */
+wf_node *wf_taps_node(const weft_ctx *ctx, int i);
+void wf_taps_deliver(weft_ctx *ctx); /* those that are computed go to their callbacks; not under the lock */
+void wf_taps_close(weft_ctx *ctx);
+
 #define WF_PLAN_BUCKETS 256
 #define WF_PLANS_MAX 512
 
@@ -74,6 +81,7 @@ struct weft_ctx {
     wf_trace trace;
     wf_check *check;  /* WEFT_CHECK; else NULL */
     wf_explain *explain; /* between weft_explain_begin and its end; else NULL */
+    wf_taps *taps;    /* NULL: none was ever set */
     /* scratch of the evaluation that runs */
     wf_node **order;
     size_t n_order, cap_order;
