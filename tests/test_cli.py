@@ -239,6 +239,29 @@ class BadInput(Case):
             self.assert_fails("make-model", "/dev/full", codes=(1,), says=["No space left"])
             self.assertTrue(os.path.exists("/dev/full"))
 
+    def test_what_a_killed_make_model_left_goes_with_the_next_one(self):
+        path = os.path.join(self.dir.name, "big.gguf")
+        p = subprocess.Popen([WEFT, "make-model", path, "--layers", "64", "--width", "1024"], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + 60
+        while not glob.glob(path + ".*.part") and time.monotonic() < end and p.poll() is None:
+            time.sleep(0.001)
+        p.kill()
+        p.wait()
+        left = glob.glob(path + ".*.part")
+        self.assertEqual(len(left), 1, "it was killed while it wrote")
+        alive, other = f"{path}.{os.getpid()}-0.part", path + ".7-x.part"  # of a writer that lives, and no name of ours
+        for name in (alive, other):
+            open(name, "w").close()
+        subprocess.run([WEFT, "make-model", path], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        self.assertEqual(sorted(glob.glob(path + "*")), sorted([path, alive, other]))
+
+    def test_one_new_token_has_no_speed(self):
+        p = subprocess.run([WEFT, "run", data("stories260K.F32.gguf"), "--device", "cpu", "-p", "Once", "-n", "1", "--temp", "0"], capture_output=True, text=True)
+        self.assertEqual(p.returncode, 0, p.stderr)
+        self.assertIn("generation  1 tokens, - tokens/s", p.stderr)
+        p = subprocess.run([WEFT, "run", data("stories260K.F32.gguf"), "--device", "cpu", "-p", "Once", "-n", "1", "--temp", "0", "--json"], capture_output=True, text=True)
+        self.assertIsNone(json.loads(p.stdout)["timings"]["tokens_per_s"])
+
     def test_an_invalid_utf8_prompt_gives_one_line(self):
         self.assert_fails("run", data("stories260K.F32.gguf"), "-p", b"abc\xff", codes=(1, 2), says=["UTF-8"])
         path = self.write("prompt", b"fine \xed\xa0\x80")

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base.h"
@@ -138,6 +139,31 @@ static void devices_are_written_to_and_stay(void **state)
     assert_int_equal(weft_npy_write("/dev/null", WEFT_DTYPE_F32, 1, shape, values), WEFT_OK);
     assert_int_equal(stat("/dev/null", &info), 0);
     assert_true(S_ISCHR(info.st_mode));
+}
+
+/* What a killed writer left goes with the next one; what a living one writes, and other names, stay. */
+static void parts_of_the_dead_are_removed(void **state)
+{
+    (void)state;
+    char dead[64], alive[64], other[64];
+    float v = 1;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    snprintf(dead, sizeof dead, "%s.%ld-0.part", path, (long)child);
+    snprintf(alive, sizeof alive, "%s.%ld-7.part", path, (long)getpid());
+    snprintf(other, sizeof other, "%s.%ld-0.parts", path, (long)child);
+    const char *const made[] = {dead, alive, other};
+    for (size_t i = 0; i < WF_COUNT(made); i++)
+        fclose(fopen(made[i], "wb"));
+    assert_int_equal(weft_npy_write(path, WEFT_DTYPE_F32, 0, NULL, &v), WEFT_OK);
+    assert_int_equal(access(dead, F_OK), -1);
+    for (size_t i = 1; i < WF_COUNT(made); i++) {
+        assert_int_equal(access(made[i], F_OK), 0);
+        unlink(made[i]);
+    }
 }
 
 static void links_and_modes_are_kept(void **state)
@@ -286,6 +312,7 @@ int main(void)
         cmocka_unit_test(a_failed_write_leaves_what_was_there),
         cmocka_unit_test(devices_are_written_to_and_stay),
         cmocka_unit_test(links_and_modes_are_kept),
+        cmocka_unit_test(parts_of_the_dead_are_removed),
         cmocka_unit_test(numpys_own_file_is_read),
         cmocka_unit_test(headers_are_read_strictly),
         cmocka_unit_test(every_cut_and_flip_gives_a_verdict),

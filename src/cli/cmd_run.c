@@ -60,17 +60,29 @@ static size_t n_steps(const run_state *r, const weft_generate_result *g)
     return r->n_new > 0 ? r->n_new - 1 + (g->stop_id >= 0) : 0;
 }
 
+/* "12.3", or a dash where nothing was measured. */
+static const char *rate_text(size_t n, double s, char room[32])
+{
+    if (rate(n, s) > 0)
+        snprintf(room, 32, "%.1f", rate(n, s));
+    else
+        snprintf(room, 32, "-");
+    return room;
+}
+
+static json_t *rate_json(size_t n, double s) { return rate(n, s) > 0 ? json_real(rate(n, s)) : json_null(); }
+
 static void print_table(const run_state *r, const weft_generate_result *g, uint64_t seed)
 {
     weft_stats st = {0};
-    char host[32], device[32];
+    char host[32], device[32], speed[32];
     weft_ctx_stats(r->s.ctx, &st);
     cli_format_bytes(cli_peak_memory(), host);
     cli_format_bytes(st.bytes_peak, device);
     fprintf(stderr, "\n  device      %s (%s, %s)\n", r->s.device.name, r->s.device.spec, r->s.device.implementation);
     fprintf(stderr, "  load        %.2f s\n", r->s.load_s);
-    fprintf(stderr, "  prompt      %zu tokens, %.1f tokens/s\n", r->s.n_ids, rate(r->s.n_ids, g->prompt_s));
-    fprintf(stderr, "  generation  %zu tokens, %.1f tokens/s (seed %llu)\n", r->n_new, rate(n_steps(r, g), g->generate_s),
+    fprintf(stderr, "  prompt      %zu tokens, %s tokens/s\n", r->s.n_ids, rate_text(r->s.n_ids, g->prompt_s, speed));
+    fprintf(stderr, "  generation  %zu tokens, %s tokens/s (seed %llu)\n", r->n_new, rate_text(n_steps(r, g), g->generate_s, speed),
             (unsigned long long)seed);
     fprintf(stderr, "  memory      %s peak of the process, %s peak on the device\n", host, device);
 }
@@ -80,13 +92,13 @@ static json_t *to_json(const run_state *r, const weft_generate_result *g, uint64
     weft_stats st = {0};
     const char *text = r->out.text ? r->out.text : "";
     weft_ctx_stats(r->s.ctx, &st);
-    return json_pack("{s:o, s:o, s:o, s:o, s:i, s:b, s:o, s:{s:f, s:f, s:f, s:f, s:f}, s:{s:o, s:o, s:o, s:o}, s:{s:I, s:I}, s:o}",
+    return json_pack("{s:o, s:o, s:o, s:o, s:i, s:b, s:o, s:{s:f, s:f, s:f, s:o, s:o}, s:{s:o, s:o, s:o, s:o}, s:{s:I, s:I}, s:o}",
                      "prompt_ids", cli_json_ids(r->s.ids, r->s.n_ids), "ids", cli_json_ids(r->ids, r->n_new), "text",
                      cli_json_text(text, r->out.len), "continuation",
                      cli_json_text(text + r->n_prompt_bytes, r->out.len - r->n_prompt_bytes), "stop_id", (int)g->stop_id, "cancelled",
                      (int)cancelled, "seed", cli_json_u64(seed), "timings", "load_s", r->s.load_s, "prompt_s", g->prompt_s,
-                     "generate_s", g->generate_s, "prompt_tokens_per_s", rate(r->s.n_ids, g->prompt_s), "tokens_per_s",
-                     rate(n_steps(r, g), g->generate_s), "device", "spec", cli_json_str(r->s.device.spec), "kind", cli_json_str(r->s.device.kind),
+                     "generate_s", g->generate_s, "prompt_tokens_per_s", rate_json(r->s.n_ids, g->prompt_s), "tokens_per_s",
+                     rate_json(n_steps(r, g), g->generate_s), "device", "spec", cli_json_str(r->s.device.spec), "kind", cli_json_str(r->s.device.kind),
                      "name", cli_json_str(r->s.device.name), "implementation", cli_json_str(r->s.device.implementation), "memory", "host_peak_bytes",
                      (json_int_t)cli_peak_memory(), "device_peak_bytes", (json_int_t)st.bytes_peak, "stats", cli_json_stats(r->s.ctx));
 }

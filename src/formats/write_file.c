@@ -1,8 +1,11 @@
 /* write_file.c - a file is written beside its place under a free name and then renamed, which replaces
- * what was there in one step. Only the name that was created here is ever removed. */
+ * what was there in one step. Only a name that was created here is ever removed, by its writer or, when that was killed,
+ * by the next one. cli_file.c does the same through the public headers alone. */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -11,6 +14,51 @@
 #include "write_file.h"
 
 enum { NAME_TRIES = 100 };
+
+/* ---- what a writer that was killed left behind ---- */
+
+/* The process of "BASE.PID-N.part"; 0: another name. */
+static long writer_of(const char *name, const char *base)
+{
+    size_t n = strlen(base);
+    char *end;
+    if (strncmp(name, base, n) != 0 || name[n] != '.' || name[n + 1] < '1' || name[n + 1] > '9')
+        return 0;
+    long pid = strtol(name + n + 1, &end, 10);
+    if (*end != '-' || end[1] < '0' || end[1] > '9')
+        return 0;
+    strtol(end + 1, &end, 10);
+    return strcmp(end, ".part") == 0 ? pid : 0;
+}
+
+/* Whether nobody writes it: its process is gone, and nobody holds the lock (a writer on another machine). */
+static bool is_dead(const char *part, long pid)
+{
+    if (pid > INT_MAX || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
+        return false;
+    int fd = open(part, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    bool dead = fd >= 0 && fcntl(fd, F_SETLK, &whole) == 0;
+    if (fd >= 0)
+        close(fd);
+    return dead;
+}
+
+static void remove_stale(const char *path)
+{
+    char folder[PATH_MAX], part[PATH_MAX];
+    const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+    int n = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 2, slash ? path : "./");
+    DIR *dir = n > 0 && (size_t)n < sizeof folder ? opendir(folder) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        long pid = writer_of(e->d_name, base);
+        n = snprintf(part, sizeof part, "%s%s", folder, e->d_name);
+        if (pid && n > 0 && (size_t)n < sizeof part && is_dead(part, pid))
+            unlink(part);
+    }
+    if (dir)
+        closedir(dir);
+}
 
 static weft_status fail(const char *path, const char *what, int err)
 {
@@ -58,6 +106,8 @@ static weft_status write_directly(const char *path, const wf_bytes *parts, int n
 static int create_beside(const char *path, char name[PATH_MAX])
 {
     int fd = -1;
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    remove_stale(path);
     errno = EEXIST;
     for (int i = 0; i < NAME_TRIES && fd < 0 && errno == EEXIST; i++) {
         int n = snprintf(name, PATH_MAX, "%s.%ld-%d.part", path, (long)getpid(), i);
@@ -67,6 +117,8 @@ static int create_beside(const char *path, char name[PATH_MAX])
         }
         fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     }
+    if (fd >= 0)
+        fcntl(fd, F_SETLK, &whole); /* a file system without locks has the process alone */
     return fd;
 }
 
