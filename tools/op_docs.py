@@ -37,7 +37,7 @@ rounded once. The oracle tests (tests/python) hold each operation to its bound.
 - Random numbers are Philox, the same on every device, and not PyTorch's.
 - Conversion of a float to an integer truncates and saturates, NaN gives 0 (PyTorch: undefined beyond the range).
 - A number that the dtype of an integer tensor cannot hold is an error (PyTorch wraps or fails); comparisons and true division take it as it is,
-  and `+ - * & | ^` with a negative number and an unsigned tensor wrap.
+  and `+ - * & | ^` with a negative number and an unsigned tensor wrap. Beside an integer tensor a number beyond 64 bits is Python's OverflowError.
 - f16 and bf16 operations that are evaluated as one kernel round at its end; conversions always round, and `WEFT_FUSE=0` rounds each operation.
 """
 

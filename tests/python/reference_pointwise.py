@@ -108,7 +108,7 @@ def drawn_clamp(d):
     return x, {"min": None if which == 1 else d.tensor(d.broadcast(shape)), "max": None if which == 0 else d.tensor(d.broadcast(shape))}
 
 
-@reference("clamp", draw=drawn_clamp, dtypes=NUMBERS, result="promote")
+@reference("clamp", "clip", draw=drawn_clamp, dtypes=NUMBERS, result="promote")
 def clamp(x, min=None, max=None):
     x = x if min is None else np.maximum(x, min)
     return x if max is None else np.minimum(x, max)

@@ -41,7 +41,8 @@ typedef struct call {
     int n_ints;
     double floats[MAX_FLOATS];
     int n_floats;
-    PyObject *made[MAX_INPUTS]; /* tensors made from arrays for this call */
+    PyObject *generator;        /* of generator=, borrowed; NULL: none */
+    PyObject *made[MAX_INPUTS + 2]; /* tensors made from arrays for this call, and the place of the generator */
     int n_made;
 } call;
 
@@ -57,7 +58,8 @@ static int find_name(const struct op *op, PyObject *name)
     for (int i = 0; i < op->info->n_params; i++)
         if (PyUnicode_Compare(op->names[i], name) == 0)
             return i;
-    static const char *const alias[][2] = {{"axis", "dim"}, {"axis", "dims"}, {"axes", "dims"}, {"axes", "dim"}, {"keepdims", "keepdim"}, {"dims", "dim"}, {"x", "input"}};
+    static const char *const alias[][2] = {{"axis", "dim"}, {"axis", "dims"}, {"axes", "dims"}, {"axes", "dim"}, {"keepdims", "keepdim"}, {"dims", "dim"}, {"x", "input"},
+                                             {"unbiased", "correction"}, {"ddof", "correction"}, {"a", "input"}, {"a_min", "min"}, {"a_max", "max"}};
     for (size_t a = 0; a < sizeof alias / sizeof alias[0]; a++)
         if (PyUnicode_CompareWithASCIIString(name, alias[a][0]) == 0)
             for (int i = 0; i < op->info->n_params; i++)
@@ -98,6 +100,8 @@ static int match_positional(call *c, PyObject *self, PyObject *const *args, Py_s
             while (more < n && is_int(args[more]))
                 more++;
         }
+        if (type == WEFT_PARAM_INTS && PyBool_Check(args[at]) && i + 1 < info->n_params && strcmp(info->params[i + 1].name, "correction") == 0)
+            i++; /* var(unbiased) */
         c->given[i] = args[at];
         if (more > at + 1 || type == WEFT_PARAM_TENSORS) {
             c->rest_at = i;
@@ -109,6 +113,33 @@ static int match_positional(call *c, PyObject *self, PyObject *const *args, Py_s
     return 0;
 }
 
+static int parameter_at(const struct op *op, const char *name)
+{
+    for (int i = 0; i < op->info->n_params; i++)
+        if (strcmp(op->info->params[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* generator=: its seed and offset stand for those parameters. */
+static int take_generator(call *c, PyObject *generator)
+{
+    static const char *const parts[] = {"seed", "offset"};
+    if (generator == Py_None)
+        return 0;
+    for (int k = 0; k < 2; k++) {
+        int i = parameter_at(c->op, parts[k]);
+        PyObject *v = c->given[i] ? NULL : PyObject_GetAttrString(generator, k ? "_offset" : "_seed");
+        if (!v) {
+            PyErr_Format(PyExc_TypeError, c->given[i] ? "%s: %s is given beside a generator" : "%s: generator takes a weft.Generator", c->op->info->name, parts[k]);
+            return -1;
+        }
+        c->made[c->n_made++] = c->given[i] = v;
+    }
+    c->generator = generator;
+    return 0;
+}
+
 static int match_keywords(call *c, PyObject *const *args, PyObject *keywords)
 {
     const weft_op_info *info = c->op->info;
@@ -116,6 +147,11 @@ static int match_keywords(call *c, PyObject *const *args, PyObject *keywords)
     for (Py_ssize_t k = 0; k < n; k++) {
         PyObject *name = PyTuple_GetItem(keywords, k);
         int i = find_name(c->op, name);
+        if (i < 0 && parameter_at(c->op, "seed") >= 0 && PyUnicode_CompareWithASCIIString(name, "generator") == 0) {
+            if (take_generator(c, args[k]) < 0)
+                return -1;
+            continue;
+        }
         if (i < 0 && !c->op->has_device && PyUnicode_CompareWithASCIIString(name, "device") == 0) {
             if (!(c->device = wp_device_of(args[k])))
                 return -1;
@@ -217,6 +253,25 @@ static int add_floats(call *c, int i, PyObject *o, weft_attr *a)
     return 0;
 }
 
+/* All tensors of a call live on one device. */
+static int same_device(const call *c, int i, const wp_tensor *t)
+{
+    if (t->device == c->device)
+        return 0;
+    PyObject *a = PyObject_Repr((PyObject *)t->device), *b = PyObject_Repr((PyObject *)c->device);
+    PyObject *text = a && b ? PyUnicode_FromFormat("%s: %s is on %U, the call on %U%s", c->op->info->name, c->op->info->params[i].name, a, b,
+                                                   PyUnicode_Compare(a, b) == 0 ? " that was opened apart" : "")
+                            : NULL;
+    PyObject *utf8 = text ? PyUnicode_AsUTF8String(text) : NULL;
+    if (utf8)
+        wp_raise(WEFT_E_CONTEXT, PyBytes_AsString(utf8));
+    Py_XDECREF(utf8);
+    Py_XDECREF(text);
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return -1;
+}
+
 static int add_input(call *c, int i, PyObject *o)
 {
     if (c->n_inputs >= MAX_INPUTS) {
@@ -233,6 +288,8 @@ static int add_input(call *c, int i, PyObject *o)
         }
         c->made[c->n_made++] = o;
     }
+    if (o && same_device(c, i, (const wp_tensor *)o) < 0)
+        return -1;
     c->inputs[c->n_inputs++] = o ? ((wp_tensor *)o)->t : NULL;
     return 0;
 }
@@ -256,8 +313,44 @@ static int add_tensors(call *c, int i, PyObject *o)
     return 0;
 }
 
+/* A scalar of NumPy, which is a number and neither an array nor a sequence. */
+static bool is_scalar(PyObject *o)
+{
+    return !wp_is_tensor(o) && !PySequence_Check(o) && PyObject_HasAttrString(o, "__array__") && PyObject_HasAttrString(o, "item") &&
+           (PyIndex_Check(o) || PyNumber_Check(o));
+}
+
+/* Whether a tensor of the call holds no floats: then a number is a whole one. */
+static bool beside_integers(const call *c)
+{
+    for (int i = 0; i < c->op->info->n_params; i++)
+        if (c->given[i] && wp_is_tensor(c->given[i]) && !weft_dtype_is_float(weft_tensor_dtype(((wp_tensor *)c->given[i])->t)))
+            return true;
+    return false;
+}
+
+static int require_64_bits(const call *c, int i, PyObject *o)
+{
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(o, &overflow);
+    if (!overflow)
+        return 0;
+    PyErr_Format(PyExc_OverflowError, "%s: %s is beyond 64 bits", c->op->info->name, c->op->info->params[i].name);
+    return -1;
+}
+
 static int add_number(weft_attr *a, PyObject *o)
 {
+    if (!PyLong_Check(o) && !PyFloat_Check(o) && is_scalar(o)) {
+        PyObject *plain = PyObject_CallMethod(o, "item", NULL);
+        int bad = !plain || (!PyLong_Check(plain) && !PyFloat_Check(plain));
+        if (plain && bad)
+            PyErr_SetString(PyExc_TypeError, "a scalar that is no real number");
+        if (!bad)
+            bad = add_number(a, plain) < 0;
+        Py_XDECREF(plain);
+        return bad ? -1 : 0;
+    }
     if (PyBool_Check(o)) {
         a->kind = WEFT_ATTR_BOOL;
         a->i = o == Py_True;
@@ -292,8 +385,10 @@ static int add_param(call *c, int i)
             }
             return add_input(c, i, NULL);
         }
-        if (!PyLong_Check(o) && !PyFloat_Check(o))
+        if (!PyLong_Check(o) && !PyFloat_Check(o) && !is_scalar(o))
             return add_input(c, i, o);
+        if (PyLong_Check(o) && beside_integers(c) && require_64_bits(c, i, o) < 0)
+            return -1;
     }
     if (!o)
         return 0; /* the table has its default */
@@ -310,7 +405,7 @@ static int add_param(call *c, int i)
             return add_floats(c, i, o, a);
         /* fall through */
     case WEFT_PARAM_FLOAT:
-        if (PyLong_Check(o) || PyFloat_Check(o))
+        if (PyLong_Check(o) || PyFloat_Check(o) || is_scalar(o))
             return add_number(a, o);
         a->kind = WEFT_ATTR_FLOAT;
         a->f = PyFloat_AsDouble(o);
@@ -406,6 +501,7 @@ static int prepare(call *c, int index, PyObject *self, PyObject *const *args, Py
     memset(c->given, 0, sizeof c->given);
     c->rest = NULL;
     c->device = NULL;
+    c->generator = NULL;
     c->n_inputs = c->n_attrs = c->n_ints = c->n_floats = c->n_made = 0;
     if (match_positional(c, self, args, n) < 0 || (keywords && match_keywords(c, args + n, keywords) < 0))
         return -1;
@@ -434,6 +530,19 @@ static void end_call(call *c)
     Py_XDECREF((PyObject *)c->device);
 }
 
+/* A call draws at most as many numbers as its largest operand or result has elements: the generator goes on behind them. */
+static int advance(const call *c, const weft_outputs *out)
+{
+    int64_t n = 0;
+    for (int k = 0; k < c->n_inputs; k++)
+        n = c->inputs[k] && weft_tensor_numel(c->inputs[k]) > n ? weft_tensor_numel(c->inputs[k]) : n;
+    for (int k = 0; k < out->n; k++)
+        n = weft_tensor_numel(out->tensor[k]) > n ? weft_tensor_numel(out->tensor[k]) : n;
+    PyObject *done = PyObject_CallMethod(c->generator, "_advance", "L", (long long)n);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     call c;
@@ -448,6 +557,8 @@ PyObject *wp_call(int index, PyObject *self, PyObject *const *args, Py_ssize_t n
     }
     weft_status st = weft_apply(c.device->ctx, c.op->info->name, c.inputs, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &out);
     result = st == WEFT_OK ? wrap_outputs(&out, c.device) : wp_raise_last(st);
+    if (result && c.generator && advance(&c, &out) < 0)
+        Py_CLEAR(result);
     weft_scope_end(scope);
 done:
     end_call(&c);
@@ -472,7 +583,7 @@ static PyObject *supports(int index, PyObject *const *args, Py_ssize_t n, PyObje
             st = weft_device_supports(c.device->ctx, c.op->info->name, operands, c.n_inputs, &(weft_attrs){c.attrs, c.n_attrs}, &answer);
         else
             weft_fail(st, "device_supports: an operand before the last is left out");
-        result = st == WEFT_OK ? Py_BuildValue("(Os)", answer.native ? Py_True : Py_False, answer.reason) : wp_raise_last(st);
+        result = st == WEFT_OK ? Py_BuildValue("(ON)", answer.native ? Py_True : Py_False, wp_text(answer.reason)) : wp_raise_last(st);
     }
     end_call(&c);
     return result;

@@ -45,10 +45,14 @@ int wp_errors_init(PyObject *module)
     return 0;
 }
 
+PyObject *wp_text(const char *text) { return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace"); }
+
 PyObject *wp_raise(weft_status st, const char *sentence)
 {
     PyObject *type = (unsigned)st < WEFT_STATUS_COUNT && wp.status_error[st] ? wp.status_error[st] : wp.error;
-    PyObject *e = PyObject_CallFunction(type, "s", sentence && *sentence ? sentence : weft_status_name(st));
+    PyObject *text = wp_text(sentence && *sentence ? sentence : weft_status_name(st));
+    PyObject *e = text ? PyObject_CallFunctionObjArgs(type, text, NULL) : NULL;
+    Py_XDECREF(text);
     PyObject *name = PyUnicode_FromString(weft_status_name(st));
     if (e && name && PyObject_SetAttrString(e, "status", name) == 0)
         PyErr_SetObject(type, e);
@@ -177,7 +181,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     wp_device *self = PyObject_New(wp_device, type);
     weft_device_info info;
     const char *name = weft_ctx_device(ctx, &info) == WEFT_OK ? info.spec : spec ? spec : "auto";
-    PyObject *text = PyUnicode_FromString(name);
+    PyObject *text = wp_text(name);
     if (!self || !text) {
         Py_XDECREF(text);
         if (self)
@@ -229,8 +233,9 @@ static PyObject *device_info(PyObject *o, PyObject *unused)
     weft_status st = weft_ctx_device(((wp_device *)o)->ctx, &d);
     if (st != WEFT_OK)
         return wp_raise_last(st);
-    return Py_BuildValue("{ss ss ss ss ss ss sK si}", "spec", d.spec, "kind", d.kind, "name", d.name, "driver", d.driver, "implementation",
-                         d.implementation, "backend", d.backend, "memory_bytes", (unsigned long long)d.memory_bytes, "n_threads", (int)d.n_threads);
+    return Py_BuildValue("{sN sN sN sN sN sN sK si}", "spec", wp_text(d.spec), "kind", wp_text(d.kind), "name", wp_text(d.name), "driver",
+                         wp_text(d.driver), "implementation", wp_text(d.implementation), "backend", wp_text(d.backend), "memory_bytes",
+                         (unsigned long long)d.memory_bytes, "n_threads", (int)d.n_threads);
 }
 
 static PyObject *device_stats(PyObject *o, PyObject *unused)
@@ -255,7 +260,25 @@ static PyObject *device_sync(PyObject *o, PyObject *unused)
     return st == WEFT_OK ? Py_NewRef(Py_None) : wp_raise_last(st);
 }
 
+/* Seed the device's own stream of random numbers. */
+static PyObject *device_seed(PyObject *o, PyObject *seed)
+{
+    wp_device *self = (wp_device *)o;
+    PyObject *whole = PyNumber_Index(seed);
+    if (!whole)
+        return NULL;
+    unsigned long long v = PyLong_AsUnsignedLongLongMask(whole); /* the package checks the range: a negative seed is that many below 2^64 */
+    Py_DECREF(whole);
+    if (v == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    if (!self->ctx)
+        return wp_raise(WEFT_E_CONTEXT, "the device is closed");
+    weft_status st = weft_manual_seed(self->ctx, v);
+    return st == WEFT_OK ? Py_NewRef(Py_None) : wp_raise_last(st);
+}
+
 static PyMethodDef device_methods[] = {
+    {"_manual_seed", device_seed, METH_O, NULL},
     {"close", device_close, METH_NOARGS, "Close it; its tensors then report an error. Arrays that share its memory stay as they are."},
     {"info", device_info, METH_NOARGS, "What it is, a dict."},
     {"stats", device_stats, METH_NOARGS, "What it did since it was opened, a dict."},

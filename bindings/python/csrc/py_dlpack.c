@@ -54,6 +54,8 @@ typedef struct export {
 
 static void free_export(export *e)
 {
+    if (e->lent.t && (!Py_IsInitialized() || (wp.is_over && !PyGILState_GetThisThreadState())))
+        return; /* a consumer outlives the interpreter, whose lock nobody may ask for: the process ends, and with it the memory */
     if (e->lent.t) { /* a consumer may give it back on any thread */
         PyGILState_STATE state = PyGILState_Ensure();
         wp_lent_back(&e->lent);

@@ -98,6 +98,19 @@ static PyObject *set_unscoped(PyObject *module, PyObject *o)
     Py_RETURN_NONE;
 }
 
+/* _current(): the default device if there is one, else None. */
+static PyObject *current(PyObject *module, PyObject *unused)
+{
+    return Py_NewRef(wp.current ? (PyObject *)wp.current : Py_None);
+}
+
+/* _over(): from here on nothing waits for the interpreter. */
+static PyObject *set_over(PyObject *module, PyObject *unused)
+{
+    wp.is_over = 1;
+    Py_RETURN_NONE;
+}
+
 static PyObject *call_by_name(PyObject *module, PyObject *args)
 {
     PyObject *items[16];
@@ -174,6 +187,8 @@ static PyMethodDef functions[] = {
     {"_get_default", get_default, METH_NOARGS, NULL},
     {"_set_unscoped", set_unscoped, METH_O, NULL},
     {"_setup", setup, METH_VARARGS, NULL},
+    {"_over", set_over, METH_NOARGS, NULL},
+    {"_current", current, METH_NOARGS, NULL},
     {"_table", table, METH_NOARGS, NULL},
     {"_dtypes", dtype_table, METH_NOARGS, NULL},
     {"apply", call_by_name, METH_VARARGS, "apply(name, *arguments): an operation by its name."},

@@ -45,6 +45,26 @@ static PyObject *get_shape(PyObject *o, void *unused)
     return shape;
 }
 
+static PyObject *get_strides(PyObject *o, void *unused)
+{
+    const weft_tensor *t = ((wp_tensor *)o)->t;
+    int rank = weft_tensor_rank(t);
+    PyObject *strides = PyTuple_New(rank);
+    for (int k = 0; strides && k < rank; k++) {
+        PyObject *n = PyLong_FromLongLong(weft_tensor_strides(t)[k]);
+        if (!n || PyTuple_SetItem(strides, k, n) < 0)
+            Py_CLEAR(strides);
+    }
+    return strides;
+}
+
+/* Another Python tensor of the same value: values never change, but a handle may stand for another later. */
+static PyObject *copy_handle(PyObject *o, PyObject *unused)
+{
+    wp_tensor *self = (wp_tensor *)o;
+    return wp_wrap(weft_tensor_retain(self->t), self->device);
+}
+
 static PyObject *get_dtype(PyObject *o, void *unused)
 {
     weft_dtype d = weft_tensor_dtype(((wp_tensor *)o)->t);
@@ -209,6 +229,7 @@ static PyGetSetDef getset[] = {
     {"shape", get_shape, NULL, "the extents, a tuple", NULL},
     {"dtype", get_dtype, NULL, "the dtype of the elements", NULL},
     {"device", get_device, NULL, "the device it lives on", NULL},
+    {"_strides", get_strides, NULL, NULL, NULL},
     {"ndim", get_ndim, NULL, "the number of axes", NULL},
     {"nbytes", get_nbytes, NULL, "the bytes of the elements, packed", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -219,6 +240,8 @@ static const PyMethodDef own_methods[] = {
     {"is_contiguous", is_contiguous, METH_NOARGS, "Whether the elements lie row-major and without gaps."},
     {"eval", eval_self, METH_NOARGS, "Compute it now; returns the tensor."},
     {"item", item, METH_NOARGS, "The only element, as a Python number."},
+    {"__copy__", copy_handle, METH_NOARGS, "A tensor of the same value, which assignment to this one does not change."},
+    {"__deepcopy__", copy_handle, METH_O, "As __copy__: a value is never written."},
     {"_read", read_bytes, METH_O, NULL},
     {"_read_into", read_into, METH_O, NULL},
     {"_assign", assign, METH_O, NULL},

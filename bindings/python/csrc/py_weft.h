@@ -36,6 +36,7 @@ typedef struct wp_module {
     PyObject *dtypes[WEFT_DTYPE_COUNT];   /* the Python object of each dtype; set by the package */
     PyObject *as_tensor, *as_dtype, *as_device; /* conversions of what is none yet; set by the package */
     wp_device *current;                   /* the default device, or NULL until one is needed */
+    int is_over;                          /* the interpreter is ending: its lock must not be asked for */
     int unscoped;                         /* calls have no scope: a test counts what operations leave behind */
 } wp_module;
 extern wp_module wp;
@@ -43,6 +44,8 @@ extern wp_module wp;
 #define wp_is_tensor(o) Py_IS_TYPE(o, wp.tensor_type)
 #define wp_is_device(o) Py_IS_TYPE(o, wp.device_type)
 
+/* Text of the library, which may be cut inside a character. */
+PyObject *wp_text(const char *text);
 /* Raise the exception of a status with that sentence; returns NULL. */
 PyObject *wp_raise(weft_status st, const char *sentence);
 /* The same with the sentence of this thread. */

@@ -15,6 +15,7 @@ from ._dtypes import *
 from ._dtypes import dtype, promote_types
 from ._devices import device, devices_close, use_dawn
 from ._arrays import asarray, from_dlpack, from_numpy, tensor
+from ._random import Generator, default_generator, initial_seed, manual_seed, seed
 from . import _index, _text
 
 __version__ = "0.1.0"

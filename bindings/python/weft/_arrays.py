@@ -1,4 +1,5 @@
 """Tensors from numbers, lists, NumPy arrays and DLPack, and back. Works without NumPy."""
+import operator
 import struct
 
 from . import _dtypes, _weft
@@ -46,11 +47,28 @@ def _from_numbers(data, dtype, device):
     if natural == "f32" and dtype is not None and dtype.short == "f64":
         natural = "f64"
     source = _dtypes.as_dtype(natural)
+    if natural == "i64":
+        _require_range(numbers, source, "; dtype=float32 takes it")
+    if dtype is not None and dtype.short in _INTEGERS and natural != "bool":
+        _require_range(numbers, dtype)
     try:
-        packed = struct.pack(f"{len(numbers)}{source.struct_code}", *map(_beyond_f32, numbers) if natural == "f32" else numbers)
-    except struct.error as error:
-        raise _weft.ArgumentError(f"tensor: {error}") from None
+        numbers = [float(n) for n in numbers] if natural in ("f32", "f64") else numbers
+    except OverflowError:
+        raise _weft.ArgumentError("tensor: an integer is beyond the largest float") from None
+    packed = struct.pack(f"{len(numbers)}{source.struct_code}", *map(_beyond_f32, numbers) if natural == "f32" else numbers)
     return _weft._from_buffer(source, tuple(shape), packed, device)
+
+
+_INTEGERS = {"i8": (-2**7, 2**7), "u8": (0, 2**8), "i32": (-2**31, 2**31), "u32": (0, 2**32), "i64": (-2**63, 2**63)}
+
+
+def _require_range(numbers, dtype, more=""):
+    """Of an integer dtype: whole numbers that it does not hold are an error, floats are converted."""
+    low, high = _INTEGERS[dtype.short]
+    for n in numbers:
+        if isinstance(n, int) and not low <= n < high:
+            shown = n if abs(n) < 2**80 else f"an integer of {n.bit_length()} bits"
+            raise _weft.ArgumentError(f"tensor: {shown} is outside {dtype.name}, {low} .. {high - 1}{more}")
 
 
 def _beyond_f32(v):
@@ -134,6 +152,8 @@ def from_numpy(array, device=None):
 
 def from_dlpack(x, device=None):
     """A tensor over the memory of another library's array in host memory, as from_numpy."""
+    if not hasattr(x, "__dlpack__") and type(x).__name__ != "PyCapsule":
+        raise TypeError(f"from_dlpack: {type(x).__name__} has no __dlpack__")
     return _weft.from_dlpack(x, device)
 
 
@@ -174,11 +194,18 @@ def to_list(self):
     return nest(0, 0, len(flat))
 
 
+def _unpickled(dtype, shape, data, spec):
+    return _weft._from_buffer(dtype, shape, data, spec)
+
+
 def add_methods(Tensor):
     def __array__(self, dtype=None, copy=None):
         array = to_numpy(self)
-        array = array if dtype is None else array.astype(dtype, copy=False)
-        return array.copy() if copy and not array.flags.writeable else array
+        shared = not array.flags.writeable  # the tensor's own memory is read-only
+        found = array if dtype is None else array.astype(dtype, copy=False)
+        if copy is False and (not shared or found is not array):
+            raise ValueError(f"a tensor of {self.dtype.name} on {self.device.spec} can only be copied to an array of {found.dtype.name}")
+        return found.copy() if copy and found is array and shared else found
 
     def to(self, target):
         """On another device, or of another dtype."""
@@ -201,7 +228,36 @@ def add_methods(Tensor):
     Tensor.T = property(lambda self: _weft.ops.permute(self, tuple(range(self.ndim))[::-1]))
     Tensor.mT = property(lambda self: _weft.ops.transpose(self, -2, -1))
 
+    def of_axis(self, values, dim):
+        if dim is None:
+            return values
+        if not -len(values) <= operator.index(dim) < len(values):
+            raise _weft.IndexError(f"axis {dim} is outside rank {len(values)}")
+        return values[dim]
+
     def size(self, dim=None):
-        return self.shape if dim is None else self.shape[dim]
+        """The extents, or that of one axis."""
+        return of_axis(self, self.shape, dim)
+
+    def stride(self, dim=None):
+        """The distances in elements between neighbours along the axes, or along one."""
+        return of_axis(self, self._strides, dim)
+
+    def element_size(self):
+        """The bytes of one element."""
+        if self.dtype.numpy_name is None and self.dtype.short != "bf16":
+            raise _weft.DtypeError(f"element_size: {self.dtype.name} is a block type, whose elements have no size of their own")
+        return self.dtype.itemsize
+
+    def of_pickle(self):
+        return _unpickled, (self.dtype, self.shape, self._read(self.dtype), self.device.spec)
+
     Tensor.size = size
+    Tensor.stride = stride
+    Tensor.element_size = element_size
+    Tensor.itemsize = property(element_size)
+    Tensor.nelement = lambda self: self.numel()
+    Tensor.ndimension = lambda self: self.ndim
+    Tensor.is_floating_point = lambda self: self.dtype.is_floating_point
+    Tensor.__reduce__ = of_pickle
     Tensor.dim = lambda self: self.ndim

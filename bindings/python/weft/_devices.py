@@ -5,6 +5,7 @@ from . import _weft
 
 _open = {}
 _options = {}  # what wf.use_dawn() adds to the opening of webgpu devices
+_seed = 0      # of the devices' own streams
 _keep = []     # modules whose libraries stay loaded
 
 
@@ -18,6 +19,8 @@ def resolve(spec):
     if key not in _open:
         options = _options if spec is None or spec == "auto" or spec.startswith("webgpu") else {}
         _open[key] = _weft.Device(spec, **options)
+        if _seed:
+            _open[key]._manual_seed(_seed)
     return _open[key]
 
 
@@ -28,6 +31,18 @@ def device(spec=None):
     found = resolve(spec)
     _weft._set_default(found)
     return found
+
+
+def seed_all(seed):
+    global _seed
+    _seed = seed
+    default = _weft._current()
+    for one in {id(d): d for d in (*_open.values(), default) if d is not None}.values():
+        one._manual_seed(seed)
+
+
+def initial_seed():
+    return _seed
 
 
 def use_dawn():
@@ -47,4 +62,14 @@ def devices_close():
         _open.popitem()[1].close()
 
 
-atexit.register(devices_close)
+def _at_exit():
+    devices_close()
+    _weft._over()
+
+
+def _device_of_pickle(self):
+    return resolve, (self.spec,)
+
+
+_weft.Device.__reduce__ = _device_of_pickle
+atexit.register(_at_exit)
