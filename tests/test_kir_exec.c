@@ -551,6 +551,108 @@ static void softmax_of_all_minus_inf_is_nan(void **state)
     done(w);
 }
 
+/* Exponentials of a row are summed on the way, in pieces that give up where an element is masked or tiny. */
+static void softmax_of_rows_with_masked_tiny_and_nan_elements_is_right(void **state)
+{
+    (void)state;
+    static const int64_t lengths[] = {257, 300, 512, 1000, 2500};
+    for (int l = 0; l < 5; l++)
+        for (int kind = 0; kind < 5; kind++) {
+            const int64_t rows = 70, cols = lengths[l];
+            world *w = calloc(1, sizeof *w);
+            make_softmax(w, rows, cols, false);
+            float *x = (float *)w->b[0].got;
+            const float *y = (const float *)w->b[1].got;
+            for (int64_t r = 0; r < rows; r++)
+                for (int64_t c = 0; c < cols; c++) {
+                    const bool here = kind == 0 ? c > r * 7 : kind == 4 ? c == cols - 1 : c == r * 3;
+                    if (here && (r || c))
+                        x[r * cols + c] = kind == 1 ? x[r * cols + c] - 95 : kind == 2 ? -1e30f : kind == 3 ? NAN : -INFINITY;
+                }
+            uint32_t error;
+            run_with(w, pools[(l + kind) % 3], &error);
+            for (int64_t r = 0; r < rows; r++) {
+                double max = -INFINITY, sum = 0;
+                bool nan = false;
+                for (int64_t c = 0; c < cols; c++) {
+                    max = fmax(max, x[r * cols + c]);
+                    nan |= isnan(x[r * cols + c]);
+                }
+                for (int64_t c = 0; c < cols; c++)
+                    sum += exp(x[r * cols + c] - max);
+                for (int64_t c = 0; c < cols; c++) {
+                    const double want = exp(x[r * cols + c] - max) / sum, got = y[r * cols + c];
+                    if (nan ? !isnan(got) : !(fabs(got - want) <= 8 * 0x1p-24 * want + 0x1p-148))
+                        fail_msg("kind %d, row %d of %d, element %d: %g, expected %g", kind, (int)r, (int)cols, (int)c, got, want);
+                }
+            }
+            done(w);
+        }
+}
+
+/* (x - mean) / sqrt(variance + eps), times a row and plus another where `affine`. */
+static void make_norm(world *w, int64_t rows, int64_t cols, bool affine)
+{
+    fixture *f = &w->f;
+    int64_t extents[] = {rows, cols};
+    int32_t words[] = {0, (int32_t)cols, 1}, row[] = {0, 0, 1};
+    fx_begin(f, 1, 1, extents);
+    bind_data(w, WEFT_DTYPE_F32, rows * cols, WF_ACCESS_READ);
+    bind_data(w, WEFT_DTYPE_F32, rows * cols, WF_ACCESS_WRITE);
+    bind_data(w, WEFT_DTYPE_F32, cols, WF_ACCESS_READ);
+    bind_data(w, WEFT_DTYPE_F32, cols, WF_ACCESS_READ);
+    const int t = WF_KTY_F32;
+    fx_stage(f, WF_KSTAGE_REDUCE);
+    fx_fold(f, WF_KROP_SUM, fx_load(f, 0, fx_affine(f, words)));
+    fx_stage(f, WF_KSTAGE_OUTER);
+    int mean = fx_op(f, WF_KOP_DIV, t, fx_acc(f, 0, 0), fx_f32(f, (float)cols), -1);
+    fx_stage(f, WF_KSTAGE_REDUCE);
+    int d = fx_op(f, WF_KOP_SUB, t, fx_load(f, 0, fx_affine(f, words)), mean, -1);
+    fx_fold(f, WF_KROP_SUM, fx_op(f, WF_KOP_MUL, t, d, d, -1));
+    fx_stage(f, WF_KSTAGE_OUTER);
+    int v = fx_op(f, WF_KOP_DIV, t, fx_acc(f, 2, 0), fx_f32(f, (float)cols), -1);
+    int s = fx_op(f, WF_KOP_RSQRT, t, fx_op(f, WF_KOP_ADD, t, v, fx_f32(f, 1e-5f), -1), -1, -1);
+    fx_stage(f, WF_KSTAGE_MAP);
+    int index = fx_affine(f, words);
+    d = fx_op(f, WF_KOP_SUB, t, fx_load(f, 0, index), mean, -1);
+    int y = fx_op(f, WF_KOP_MUL, t, d, s, -1);
+    if (affine) {
+        y = fx_op(f, WF_KOP_MUL, t, y, fx_load(f, 2, fx_affine(f, row)), -1);
+        y = fx_op(f, WF_KOP_ADD, t, y, fx_load(f, 3, fx_affine(f, row)), -1);
+    }
+    fx_store(f, 1, index, y);
+}
+
+static void normalised_rows_of_every_length_are_right(void **state)
+{
+    (void)state;
+    static const struct { int64_t rows, cols; } cases[] = {{1, 300}, {70, 257}, {200, 512}, {9, 1025}, {64, 2000}, {40, 33}};
+    for (size_t i = 0; i < 2 * WF_COUNT(cases); i++) {
+        const int64_t rows = cases[i / 2].rows, cols = cases[i / 2].cols;
+        const bool affine = i & 1;
+        world *w = calloc(1, sizeof *w);
+        make_norm(w, rows, cols, affine);
+        assert_int_equal(wf_kir_verify(&w->f.k), WEFT_OK);
+        const float *x = (const float *)w->b[0].got, *y = (const float *)w->b[1].got, *a = (const float *)w->b[2].got,
+                    *b = (const float *)w->b[3].got;
+        uint32_t error;
+        run_with(w, pools[i % 3], &error);
+        for (int64_t r = 0; r < rows; r++) {
+            double mean = 0, v = 0;
+            for (int64_t c = 0; c < cols; c++)
+                mean += x[r * cols + c] / (double)cols;
+            for (int64_t c = 0; c < cols; c++)
+                v += (x[r * cols + c] - mean) * (x[r * cols + c] - mean) / (double)cols;
+            for (int64_t c = 0; c < cols; c++) {
+                const double u = (x[r * cols + c] - mean) / sqrt(v + 1e-5), want = affine ? u * a[c] + b[c] : u;
+                if (!(fabs(y[r * cols + c] - want) <= 32 * 0x1p-24 * (1 + fabs(u) * (affine ? fabs(a[c]) : 1) + (affine ? fabs(b[c]) : 0))))
+                    fail_msg("row %d of %d, element %d: %g, expected %g", (int)r, (int)cols, (int)c, y[r * cols + c], want);
+            }
+        }
+        done(w);
+    }
+}
+
 static void extremes_of_rows_with_nan_are_nan_and_their_first_index(void **state)
 {
     (void)state;
@@ -923,6 +1025,8 @@ int main(void)
         cmocka_unit_test(sum_of_many_ones_is_exact),
         cmocka_unit_test(softmax_is_right_for_rows_of_every_length_and_order),
         cmocka_unit_test(softmax_of_all_minus_inf_is_nan),
+        cmocka_unit_test(softmax_of_rows_with_masked_tiny_and_nan_elements_is_right),
+        cmocka_unit_test(normalised_rows_of_every_length_are_right),
         cmocka_unit_test(extremes_of_rows_with_nan_are_nan_and_their_first_index),
         cmocka_unit_test(empty_rows_give_starting_values_and_empty_outputs_run_nothing),
         cmocka_unit_test(indices_outside_a_binding_touch_nothing_outside),

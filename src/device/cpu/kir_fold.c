@@ -74,7 +74,11 @@ void wf_kx_acc_start(kx_ctx *c, int stage)
         const wf_kacc *a = &st->acc[j];
         int number = x->kernel->acc_first[stage] + j;
         uint64_t bits = start_bits(x, a);
-        if (wide(x, a))
+        if (n == 1 && wide(x, a)) /* for each row of many: without calls */
+            memcpy(acc_at(c, number, 0), &bits, 8);
+        else if (n == 1)
+            memcpy(acc_at(c, number, 0), &(uint32_t){(uint32_t)bits}, 4);
+        else if (wide(x, a))
             ops->fill8(acc_at(c, number, 0), bits, n);
         else
             ops->fill4(acc_at(c, number, 0), (uint32_t)bits, n);
@@ -223,6 +227,8 @@ void wf_kx_acc_finish(kx_ctx *c, int stage)
             flush(c, number);
         if (is_arg(a->rop))
             memcpy(result, acc_at(c, number, 1), (size_t)n * 4);
+        else if (in_double(x, a) && n == 1)
+            *(float *)(void *)result = (float)*(const double *)(const void *)value;
         else if (in_double(x, a))
             x->kernel->ops->cast[WF_KTY_F64][WF_KTY_F32](result, value, n);
         else

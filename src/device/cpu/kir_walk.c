@@ -76,7 +76,7 @@ static walk_op *new_op(kx_walk *w, walk_kind kind, bool single)
     walk_op *op = &w->op[w->n_ops++];
     op->kind = (uint8_t)kind; /* field by field: a memset of this size costs more than a short loop's block */
     op->single = single;
-    op->d = op->a = op->b = op->c = nowhere;
+    op->d = op->a = op->b = op->c = op->e = op->f = nowhere;
     op->first = op->add_first = op->over_first = op->stride = 0;
     return op;
 }
@@ -267,6 +267,25 @@ static bool writes_over(const kx_walk *w, const kx_step *s)
     return d == op->a.at || d == op->b.at;
 }
 
+/* The last op is value * w + b for step s: with (x - m) * s of the op before for value, both are one loop. */
+static void join_standard(kx_walk *w, const kx_step *s, const wf_kinstr *mul)
+{
+    const kx_run *x = w->c->x;
+    const int last = w->n_ops - 1;
+    if (last < 1 || w->made[mul->a] != last - 1 || x->kernel->info[mul->a].uses != 1 || x->keep[mul->a])
+        return;
+    walk_op *first = &w->op[last - 1], *op = &w->op[last];
+    const char *d = op->d.at;
+    if (first->kind != OP_VEC3 || first->f3 != x->kernel->ops->sub_mul || d == first->a.at || d == op->b.at || d == op->c.at)
+        return;
+    first->kind = OP_STANDARD;
+    first->e = op->b;
+    first->f = op->c;
+    first->d = op->d;
+    w->n_ops--;
+    w->made[s->i] = (int16_t)(last - 1);
+}
+
 /* Two loops that are one where the last op makes value `first` for nobody else: exp(a - b) for a single b, and
  * a * b + c, which saves a pass over a block in the first-level cache. Bits are those of two loops. */
 static bool join_loops(kx_walk *w, const kx_step *s, int first, walk_ptr other)
@@ -280,6 +299,8 @@ static bool join_loops(kx_walk *w, const kx_step *s, int first, walk_ptr other)
         return false;
     if (in->op == WF_KOP_EXP && op->f2 == ops->vec_scalar[WF_KOP_SUB])
         op->f3 = ops->exp_shift, op->c = op->a;
+    else if (in->op == WF_KOP_MUL && s->f2 == ops->vec_scalar[WF_KOP_MUL] && op->f2 == ops->vec_scalar[WF_KOP_SUB])
+        op->f3 = ops->sub_mul, op->c = other;
     else if (in->op == WF_KOP_ADD && s->f2 == ops->binary[WF_KOP_ADD][WF_KTY_F32] && op->f2 == ops->binary[WF_KOP_MUL][WF_KTY_F32])
         op->f3 = ops->mul_add, op->c = other;
     else
@@ -287,6 +308,9 @@ static bool join_loops(kx_walk *w, const kx_step *s, int first, walk_ptr other)
     op->kind = OP_VEC3;
     make_here(w, op, s);
     w->made[s->i] = w->made[first];
+    const wf_kinstr *mul = &w->c->x->k->instr[first];
+    if (op->f3 == ops->mul_add && in_list(w->c->x, w->stage, mul->a))
+        join_standard(w, s, mul);
     return true;
 }
 
@@ -371,6 +395,31 @@ static bool joins_dot(const kx_walk *w, const wf_kacc *a)
            !w->op[w->n_ops - 1].single && w->op[w->n_ops - 1].f2 == x->kernel->ops->binary[WF_KOP_MUL][WF_KTY_F32];
 }
 
+/* A sum of squares of a - b for a single b: without the blocks of differences and of squares. */
+static bool joins_squares(const kx_walk *w)
+{
+    const kx_run *x = w->c->x;
+    const walk_op *op = &w->op[w->n_ops - 1], *first = op - 1; /* op: what joins_dot found */
+    if (w->n_ops < 2 || op->a.at != op->b.at || first->kind != OP_VEC2 || first->single || first->f2 != x->kernel->ops->vec_scalar[WF_KOP_SUB] ||
+        first->d.at != op->a.at)
+        return false;
+    for (int i = x->first[w->stage][2]; i < x->first[w->stage][3]; i++) {
+        const int value = x->step[i].i;
+        if (!x->dead[value] && w->made[value] == w->n_ops - 2)
+            return x->kernel->info[value].uses == 2 && !x->keep[value];
+    }
+    return false;
+}
+
+/* A sum of exponentials that the last op makes, who else may need them. */
+static bool joins_exp(const kx_walk *w, const wf_kacc *a)
+{
+    const kx_run *x = w->c->x;
+    const walk_op *op = &w->op[w->n_ops - 1];
+    return a->rop == WF_KROP_SUM && a->type == WF_KTY_F32 && wf_kx_folds_columns(x) && in_list(x, w->stage, a->value) && w->n_ops > 0 &&
+           w->made[a->value] == w->n_ops - 1 && op->kind == OP_VEC3 && !op->single && op->f3 == x->kernel->ops->exp_shift;
+}
+
 static bool add_folds(kx_walk *w)
 {
     kx_ctx *c = w->c;
@@ -379,9 +428,15 @@ static bool add_folds(kx_walk *w)
     for (int j = 0; j < st->n_acc; j++) {
         int v = st->acc[j].value;
         if (joins_dot(w, &st->acc[j])) {
+            w->n_ops -= joins_squares(w);
             walk_op *op = &w->op[w->n_ops - 1];
-            op->kind = OP_DOT;
+            op->kind = op->f2 == x->kernel->ops->vec_scalar[WF_KOP_SUB] ? OP_SQUARES : OP_DOT;
             wf_kx_fold_of(c, w->stage, j, &op->fold);
+            continue;
+        }
+        if (joins_exp(w, &st->acc[j])) {
+            w->op[w->n_ops - 1].kind = OP_EXP_SUM;
+            wf_kx_fold_of(c, w->stage, j, &w->op[w->n_ops - 1].fold);
             continue;
         }
         walk_ptr from;
@@ -440,7 +495,7 @@ static void add_prefetch(kx_walk *w, char *from, int64_t bytes, int64_t row)
     walk_ptr p = {from, (ptrdiff_t)(w->step * bytes), (ptrdiff_t)(row * bytes), -1};
     wf_vec3 exp_shift = w->c->x->kernel->ops->exp_shift;
     for (int i = 0; bytes == 4 && i < w->n_ops; i++)
-        if (w->op[i].kind == OP_VEC3 && w->op[i].f3 == exp_shift && !w->op[i].single && w->op[i].c.at == w->op[i].a.at) {
+        if ((w->op[i].kind == OP_VEC3 || w->op[i].kind == OP_EXP_SUM) && w->op[i].f3 == exp_shift && !w->op[i].single && w->op[i].c.at == w->op[i].a.at) {
             w->op[i].c = p;
             return;
         }
@@ -509,6 +564,8 @@ bool wf_kx_walk_make(kx_walk *w, kx_ctx *c, int stage, int axis, int64_t step, i
         rewind_ptr(&op->a, w->n_blocks);
         rewind_ptr(&op->b, w->n_blocks);
         rewind_ptr(&op->c, w->n_blocks);
+        rewind_ptr(&op->e, w->n_blocks);
+        rewind_ptr(&op->f, w->n_blocks);
         op->over_first -= w->n_blocks * op->add_first;
     }
     return true;

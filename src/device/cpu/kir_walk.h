@@ -10,7 +10,8 @@ enum {
     WALK_PREFETCH_POINTS = 1 << 20 /* smaller inputs may lie in a cache already */
 };
 
-typedef enum walk_kind { OP_VEC1, OP_VEC2, OP_VEC3, OP_STREAM, OP_FILL4, OP_FILL8, OP_IOTA, OP_STRIDED, OP_BLOCKS, OP_FOLD, OP_DOT, OP_PREFETCH } walk_kind;
+typedef enum walk_kind { OP_VEC1, OP_VEC2, OP_VEC3, OP_STREAM, OP_FILL4, OP_FILL8, OP_IOTA, OP_STRIDED, OP_BLOCKS, OP_FOLD, OP_DOT,
+    OP_SQUARES, OP_EXP_SUM, OP_STANDARD, OP_PREFETCH } walk_kind;
 
 /* A pointer that moves evenly. */
 typedef struct walk_ptr {
@@ -31,6 +32,7 @@ typedef struct walk_op {
         void (*dequantise)(float *d, const void *blocks, int64_t first, int64_t n);
     };
     walk_ptr d, a, b, c;
+    walk_ptr e, f; /* STANDARD: factors and what is added */
     int64_t first, add_first, over_first; /* IOTA: value; BLOCKS: element */
     int64_t stride;                       /* IOTA, STRIDED; STREAM, PREFETCH: bytes of an element */
     kx_fold fold;

@@ -17,6 +17,13 @@ static void run_block(kx_walk *w, int64_t n_cols)
         case OP_STRIDED: op->strided(op->d.at, op->a.at, op->stride, n); break;
         case OP_BLOCKS: op->dequantise((float *)op->d.at, op->a.at, op->first, n); break;
         case OP_DOT: ops->dot_row(op->fold.value, op->a.at, op->b.at, n); break;
+        case OP_SQUARES: ops->squares_row(op->fold.value, op->a.at, op->b.at, n); break;
+        case OP_EXP_SUM: ops->exp_sum(op->fold.value, op->d.at, op->a.at, op->b.at, op->c.at, n); break;
+        case OP_STANDARD:
+            ops->standard(op->d.at, op->a.at, (const void *[]){op->b.at, op->c.at, op->e.at, op->f.at}, n);
+            op->e.at += op->e.add;
+            op->f.at += op->f.add;
+            break;
         case OP_PREFETCH:
             for (int64_t at = 0; at < n * op->stride; at += 64)
                 __builtin_prefetch(op->a.at + at, 0, 3);
@@ -98,12 +105,14 @@ void wf_kx_rows_next(kx_ctx *c, int stage, bool last)
         next_row(c, &op->a);
         next_row(c, &op->b);
         next_row(c, &op->c);
+        next_row(c, &op->e);
+        next_row(c, &op->f);
         op->first += op->over_first;
         if (op->kind == OP_FOLD)
             op->fold.pos -= (int32_t)w->n_blocks * op->fold.add_pos;
         if (last && op->kind == OP_PREFETCH) /* no row behind this one */
             op->stride = 0;
-        if (last && op->kind == OP_VEC3 && op->f3 == c->x->kernel->ops->exp_shift)
+        if (last && (op->kind == OP_VEC3 || op->kind == OP_EXP_SUM) && op->f3 == c->x->kernel->ops->exp_shift)
             op->c = op->a;
     }
     run_row(w);

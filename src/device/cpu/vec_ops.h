@@ -16,6 +16,8 @@ typedef void (*wf_vec3)(void *d, const void *a, const void *b, const void *c, in
 /* Fold n elements into one accumulator. SUM and PROD of F32 accumulate in a double. */
 typedef void (*wf_fold_row)(void *acc, const void *v, int64_t n);
 typedef void (*wf_fold_dot)(void *acc, const void *a, const void *b, int64_t n);
+typedef void (*wf_exp_sum)(void *acc, void *d, const void *a, const void *shift, const void *ahead, int64_t n);
+typedef void (*wf_vec_standard)(void *d, const void *a, const void *const s[4], int64_t n);
 /* acc[c] = acc[c] op v[r][c] for rows x cols elements; acc has the type of v. */
 typedef void (*wf_fold_cols)(void *acc, const void *v, int64_t rows, int64_t cols);
 /* Extreme and its position: element i (of row r) stands at pos + i * step. */
@@ -35,6 +37,10 @@ typedef struct wf_vec_ops {
                                                       asked for from memory on the way */
     wf_vec3 mul_add;                               /* F32: a * b + c, rounded twice */
     wf_fold_dot dot_row;                           /* F32: the sum of a * b, as SUM of their product */
+    wf_fold_dot squares_row;                       /* F32: the sum of (a - b)^2, b is one element */
+    wf_exp_sum exp_sum;                            /* exp_shift, and the sum of what it gives */
+    wf_vec3 sub_mul;                               /* F32: (a - b) * c, b and c are one element */
+    wf_vec_standard standard;                      /* F32: (a - s[0]) * s[1] * s[2] + s[3], s[0] and s[1] are one element */
     wf_vec3 fma[WF_KTY_COUNT];
     wf_vec3 select4, select8;                      /* by element size */
     wf_vec1 cast[WF_KTY_COUNT][WF_KTY_COUNT];      /* [from][to] */
