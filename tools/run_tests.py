@@ -45,7 +45,7 @@ PLAN = [
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 600),
 ]
 # Programs that open webgpu themselves.
-NEEDS = {"test_webgpu_device": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
+NEEDS = {"test_webgpu_device": "webgpu", "test_webgpu_adopt": "webgpu", "test_kernel_webgpu": "webgpu", "test_wgsl_run": "webgpu"}
 # These measure times: nothing runs beside them.
 ALONE = {"test_step", "test_scale", "test_webgpu_device", "test_async"}
 # Python tests: path, environment, needs, long only, seconds allowed.

@@ -117,6 +117,17 @@ weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_sta
     return WEFT_OK;
 }
 
+weft_status wf_device_adopt(const wf_webgpu_handles *handles, const weft_ctx_opts *opts, weft_stats *stats, atomic_bool *cancel, wf_device **out)
+{
+    WF_TRY(wf_environment_check(opts->n_threads));
+    wf_device *d;
+    WF_TRY(wf_webgpu_adopt(handles, opts, &d));
+    d->stats = stats;
+    d->cancel = cancel;
+    *out = d;
+    return WEFT_OK;
+}
+
 /* ---- the list ---- */
 
 weft_status weft_device_list(const weft_ctx_opts *opts, weft_device_info **out, int *n)

@@ -117,11 +117,24 @@ weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_sta
 weft_status wf_environment_check(int n_threads);
 weft_status wf_cpu_environment_check(void); /* of WEFT_ISA, WEFT_BLAS, WEFT_LAPACK */
 
+/* Over the handles of the caller. */
+typedef struct wf_webgpu_handles wf_webgpu_handles;
+weft_status wf_device_adopt(const wf_webgpu_handles *handles, const weft_ctx_opts *opts, weft_stats *stats, atomic_bool *cancel, wf_device **out);
+
 /* backends */
 weft_status wf_cpu_open(int n_threads, wf_device **out);
 weft_status wf_null_open(wf_device **out); /* as a GPU: takes WGSL; records */
 weft_status wf_webgpu_open(int adapter /* -1: best */, const weft_ctx_opts *opts, wf_device **out);
 weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, int *n); /* wf_alloc'd */
+/* A device over handles that a program has already; they stay the program's. */
+struct wf_webgpu_handles {
+    void *instance, *adapter, *device, *queue;
+};
+weft_status wf_webgpu_adopt(const wf_webgpu_handles *handles, const weft_ctx_opts *opts, wf_device **out);
+void wf_webgpu_note_lost(wf_device *d, const char *message);
+/* A WGPUBuffer of the caller under an id: buffer_destroy calls `release` instead of destroying it. */
+weft_status wf_webgpu_wrap(wf_device *d, uint32_t id, void *buffer, uint64_t need_bytes, void (*release)(void *user), void *user);
+void *wf_webgpu_handle(wf_device *d, uint32_t id); /* the WGPUBuffer; NULL: none, or no WebGPU device */
 void wf_cpu_describe(weft_device_info *out);
 /* null device: what was last submitted */
 void wf_null_last(wf_device *d, const void **list, size_t *list_bytes, const void **statics, size_t *static_bytes,

@@ -66,11 +66,23 @@ static weft_status open_cache(weft_ctx *ctx, const weft_ctx_opts *opts)
     return *dir ? wf_disk_open(dir, opts->cache_max_bytes, &ctx->cache) : WEFT_OK;
 }
 
+static weft_status open_device(weft_ctx *ctx, const weft_ctx_opts *opts, const wf_webgpu_handles *handles)
+{
+    if (handles)
+        return wf_device_adopt(handles, opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
+    return wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
+}
+
 weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
 {
-    weft_ctx_opts lowered = {0};
     if (!out)
         return wf_fail(WEFT_E_CONTEXT, "ctx_open: the result pointer is NULL");
+    return wf_ctx_open_on(opts, NULL, out);
+}
+
+weft_status wf_ctx_open_on(const weft_ctx_opts *opts, const wf_webgpu_handles *handles, weft_ctx **out)
+{
+    weft_ctx_opts lowered = {0};
     if (opts)
         lowered = *opts;
     WF_TRY(limits_from_env(&lowered));
@@ -100,7 +112,7 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     if (st == WEFT_OK)
         st = open_cache(ctx, opts);
     if (st == WEFT_OK)
-        st = wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
+        st = open_device(ctx, opts, handles);
     if (st != WEFT_OK) {
         wf_check_close(ctx->check);
         wf_disk_close(ctx->cache);
@@ -113,7 +125,7 @@ weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)
     ctx->texts = (wf_texts){.disk = ctx->cache, .stats = &ctx->stats, .caps = &ctx->dev->caps};
     const weft_device_info *info = &ctx->dev->caps.info;
     wf_log(WEFT_LOG_INFO, "context: device %s (%s: %s, %s), %u threads, asked for as \"%s\"", info->spec, info->kind, info->name, info->implementation,
-           info->n_threads, env_or(opts->device, "WEFT_DEVICE", "auto"));
+           info->n_threads, handles ? "(adopted)" : env_or(opts->device, "WEFT_DEVICE", "auto"));
     *out = ctx;
     return WEFT_OK;
 }

@@ -20,8 +20,7 @@ struct weft_fence {
     weft_tensor *held;     /* keeps the storage until the read is done */
 };
 
-/* A computed tensor whose bytes are one run of its storage; owned by the caller. */
-static weft_status materialise(weft_ctx *ctx, weft_tensor *t, weft_tensor **out)
+weft_status wf_materialise(weft_ctx *ctx, weft_tensor *t, weft_tensor **out)
 {
     weft_tensor *c = wf_view_is_contiguous(&t->view) ? weft_tensor_retain(t) : weft_keep(weft_contiguous(t));
     weft_status st = weft_tensor_status(c);
@@ -162,7 +161,7 @@ static weft_status read_locked(weft_ctx *ctx, weft_tensor *t, void *dst, size_t 
 {
     weft_tensor *c;
     weft_fence f;
-    WF_TRY(materialise(ctx, t, &c));
+    WF_TRY(wf_materialise(ctx, t, &c));
     weft_status st = start_read(ctx, c, dst, size_bytes, &f);
     if (st == WEFT_OK)
         st = wait_read(&f, -1);
@@ -229,7 +228,7 @@ weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_f
         return st;
     }
     weft_tensor *c;
-    st = materialise(t->ctx, t, &c);
+    st = wf_materialise(t->ctx, t, &c);
     if (st == WEFT_OK) {
         st = start_read(t->ctx, c, dst, size_bytes, f);
         weft_tensor_release(c);

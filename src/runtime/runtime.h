@@ -106,7 +106,9 @@ void wf_explain_drop(weft_ctx *ctx);
 /* Compiles without making new programs of a device that takes WGSL: they are listed. When there are none the plan is made and kept. */
 weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending *pending);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
-/* read.c: a read to dst that failed writes nothing any more */
+/* read.c: a computed tensor whose elements are one run of its storage; the caller releases it */
+weft_status wf_materialise(weft_ctx *ctx, weft_tensor *t, weft_tensor **out);
+/* a read to dst that failed writes nothing any more */
 void wf_ctx_forget(weft_ctx *ctx, void *dst);
 /* Bytes of a buffer, waited for. */
 weft_status wf_read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, void *dst, uint64_t size_bytes);
@@ -115,6 +117,8 @@ weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited);
 void wf_plan_destroy(weft_ctx *ctx, wf_plan *plan);
 weft_status wf_run_host_part(weft_ctx *ctx, wf_plan *plan, const wf_plan_part *part, const void *step);
 weft_status wf_ctx_host(void *user, wf_device **dev, wf_programs **programs);
+/* Over a device of the caller; handles NULL: by opts->device. */
+weft_status wf_ctx_open_on(const weft_ctx_opts *opts, const wf_webgpu_handles *handles, weft_ctx **out);
 /* Lock and check that the context can be used: CONTEXT when it is NULL or closed. Unlock only on success. */
 weft_status wf_ctx_enter(weft_ctx *ctx, const char *who);
 

@@ -59,7 +59,7 @@ static void classify(wf_wgpu_adapter *a, const WGPUAdapterInfo *info)
     snprintf(a->info.kind, sizeof a->info.kind, "%s", kind);
 }
 
-static weft_status read_limits(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPULimits *out)
+static weft_status read_limits(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevice device, WGPULimits *out)
 {
     /* A Dawn of another date may know limits that this header lacks: room for them. */
     union {
@@ -67,8 +67,8 @@ static weft_status read_limits(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPU
         unsigned char room[sizeof(WGPULimits) + 256];
     } u;
     memset(&u, 0, sizeof u);
-    if (lib->AdapterGetLimits(adapter, &u.limits) != WGPUStatus_Success)
-        return wf_fail(WEFT_E_DEVICE_INIT, "webgpu: the adapter does not tell its limits");
+    if ((device ? lib->DeviceGetLimits(device, &u.limits) : lib->AdapterGetLimits(adapter, &u.limits)) != WGPUStatus_Success)
+        return wf_fail(WEFT_E_DEVICE_INIT, "webgpu: the %s does not tell its limits", device ? "device" : "adapter");
     u.limits.nextInChain = NULL;
     u.limits.maxImmediateSize = 0; /* not used, and a feature on its own */
     *out = u.limits;
@@ -104,12 +104,12 @@ static void subgroup_sizes(const WGPUAdapterInfo *info, wf_wgpu_adapter *a)
         a->subgroup_min = a->subgroup_max = 32;
 }
 
-/* Describe an adapter. Its handle becomes the entry's when this succeeds. */
-static weft_status describe(const wf_wgpu_lib *lib, WGPUAdapter handle, const WGPUAdapterInfo *info, const weft_ctx_opts *opts,
+/* Describe an adapter, or of the device that was made of it. The handle becomes the entry's when this succeeds. */
+static weft_status describe(const wf_wgpu_lib *lib, WGPUAdapter handle, WGPUDevice device, const WGPUAdapterInfo *info, const weft_ctx_opts *opts,
                             wf_wgpu_adapter *a)
 {
     *a = (wf_wgpu_adapter){.handle = handle};
-    WF_TRY(read_limits(lib, handle, &a->limits));
+    WF_TRY(read_limits(lib, handle, device, &a->limits));
     lower(&a->limits, opts);
     classify(a, info);
     weft_device_info *out = &a->info;
@@ -119,7 +119,7 @@ static weft_status describe(const wf_wgpu_lib *lib, WGPUAdapter handle, const WG
         snprintf(out->name, sizeof out->name, "%s", out->driver);
     snprintf(out->implementation, sizeof out->implementation, "%s", lib->name);
     snprintf(out->backend, sizeof out->backend, "%s", backend_names[info->backendType]);
-    wf_wgpu_features_find(lib, handle, &a->features, out);
+    wf_wgpu_features_find(lib, handle, device, &a->features, out);
     a->backend = (uint32_t)info->backendType;
     a->vendor_id = info->vendorID;
     a->device_id = info->deviceID;
@@ -179,7 +179,7 @@ static void offer(const wf_wgpu_lib *lib, WGPUAdapter handle, bool once, const w
         wf_wgpu_sv_copy(info.device.length ? info.device : info.description, name, sizeof name);
         if (refused->len < 300)
             wf_str_addf(refused, "; \"%s\" %s", name, why);
-    } else if (list->n < WF_WGPU_MAX_ADAPTERS && describe(lib, handle, &info, opts, &a) == WEFT_OK &&
+    } else if (list->n < WF_WGPU_MAX_ADAPTERS && describe(lib, handle, NULL, &info, opts, &a) == WEFT_OK &&
                !(once && known(list, &a))) {
         list->item[list->n++] = a;
         taken = true;
@@ -290,6 +290,19 @@ weft_status wf_wgpu_adapters_find(const wf_wgpu_lib *lib, WGPUInstance instance,
                      refused.ptr ? refused.ptr : "");
     wf_str_free(&refused);
     sort(out);
+    return st;
+}
+
+weft_status wf_wgpu_adapter_of(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevice device, const weft_ctx_opts *opts, wf_wgpu_adapter *out)
+{
+    WGPUAdapterInfo info = {0};
+    if (lib->AdapterGetInfo(adapter, &info) != WGPUStatus_Success)
+        return wf_fail(WEFT_E_DEVICE_INIT, "webgpu: the adapter does not describe itself");
+    weft_status st = (unsigned)info.backendType < WF_COUNT(backend_names) ? describe(lib, adapter, device, &info, opts, out)
+                                                                        : wf_fail(WEFT_E_DEVICE_INIT, "webgpu: the adapter has an unknown backend");
+    lib->AdapterInfoFreeMembers(info);
+    if (st == WEFT_OK)
+        snprintf(out->info.spec, sizeof out->info.spec, "webgpu");
     return st;
 }
 

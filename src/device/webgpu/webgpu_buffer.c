@@ -44,8 +44,12 @@ weft_status wf_wgpu_buffer_raw(wf_wgpu *d, uint64_t size, WGPUBufferUsage usage,
 
 static void destroy_now(wf_wgpu *d, wf_wgpu_dead *dead)
 {
-    d->lib.BufferDestroy(dead->handle);
-    d->lib.BufferRelease(dead->handle);
+    if (dead->handle) {
+        d->lib.BufferDestroy(dead->handle);
+        d->lib.BufferRelease(dead->handle);
+    } else if (dead->release) {
+        dead->release(dead->user);
+    }
     d->dead_bytes -= dead->size;
 }
 
@@ -113,7 +117,7 @@ void wf_wgpu_buffer_destroy(wf_device *base, uint32_t id)
     d->epoch++;
     if (b->n_groups > 0)
         wf_wgpu_groups_forget(d, b);
-    wf_wgpu_dead dead = {b->handle, b->last_fence, b->size};
+    wf_wgpu_dead dead = {b->foreign ? NULL : b->handle, b->last_fence, b->foreign ? 0 : b->size, b->release, b->user};
     bool busy = dead.fence > d->done_fence && !atomic_load(&d->events->lost);
     wf_free(b);
     d->dead_bytes += dead.size;
@@ -121,6 +125,27 @@ void wf_wgpu_buffer_destroy(wf_device *base, uint32_t id)
         d->dead[d->n_dead++] = dead;
     else
         destroy_now(d, &dead); /* WebGPU itself keeps memory of submitted work alive */
+}
+
+weft_status wf_webgpu_wrap(wf_device *base, uint32_t id, void *buffer, uint64_t need_bytes, void (*release)(void *user), void *user)
+{
+    static const WGPUBufferUsage needs = WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc;
+    wf_wgpu *d = wf_wgpu_of(base);
+    WF_TRY(wf_wgpu_check_lost(d));
+    WGPUBuffer handle = buffer;
+    uint64_t size = d->lib.BufferGetSize(handle);
+    if ((d->lib.BufferGetUsage(handle) & needs) != needs)
+        return wf_fail(WEFT_E_VALUE, "webgpu: the buffer needs the usages Storage and CopySrc");
+    if (need_bytes > size)
+        return wf_fail(WEFT_E_VALUE, "webgpu: the tensor ends at byte %llu, the buffer has %llu", (unsigned long long)need_bytes, (unsigned long long)size);
+    wf_wgpu_buffer *b = wf_calloc(1, sizeof *b);
+    if (!b)
+        return wf_fail_oom(sizeof *b);
+    *b = (wf_wgpu_buffer){.id = id, .handle = handle, .size = size & ~(uint64_t)3, .serial = ++d->serial, .foreign = true, .release = release, .user = user};
+    weft_status st = wf_wmap_put(&d->buffers, wf_wmap_id(id), b);
+    if (st != WEFT_OK)
+        wf_free(b);
+    return st;
 }
 
 uint64_t wf_wgpu_flush(wf_wgpu *d)
@@ -185,8 +210,7 @@ void wf_wgpu_buffers_close(wf_wgpu *d)
         wf_wgpu_buffer *b = d->buffers.slots[i].value;
         if (!b)
             continue;
-        d->lib.BufferDestroy(b->handle);
-        d->lib.BufferRelease(b->handle);
+        destroy_now(d, &(wf_wgpu_dead){.handle = b->foreign ? NULL : b->handle, .release = b->release, .user = b->user});
         wf_free(b);
     }
     wf_wmap_free(&d->buffers);

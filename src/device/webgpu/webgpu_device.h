@@ -45,7 +45,8 @@
     X(ComputePassEncoderDispatchWorkgroupsIndirect) X(ComputePassEncoderEnd)                      \
     X(ComputePassEncoderRelease) X(QueueSubmit) X(QueueWriteBuffer) X(QueueOnSubmittedWorkDone)   \
     X(QueueRelease) X(BufferMapAsync) X(BufferGetConstMappedRange) X(BufferUnmap)                 \
-    X(BufferDestroy) X(BufferRelease)
+    X(BufferDestroy) X(BufferRelease) X(BufferGetSize) X(BufferGetUsage)                          \
+    X(DeviceGetLimits) X(DeviceGetFeatures)
 
 /* wgpu-native only; NULL elsewhere. */
 #define WF_WGPU_NATIVE_FNS(X) \
@@ -101,7 +102,8 @@ typedef struct wf_wgpu_features {
     bool subgroups, unchecked;
 } wf_wgpu_features;
 /* Fills info's feature list and memory_bytes too. */
-void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, wf_wgpu_features *out, weft_device_info *info);
+void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevice device /* NULL: to be made */, wf_wgpu_features *out,
+                           weft_device_info *info);
 bool wf_wgpu_feature_switched_off(const char *name); /* named in WEFT_WEBGPU_OFF */
 /* Toggles for Dawn's instance, adapter and device; false: none for this implementation. */
 bool wf_wgpu_toggles_instance(const wf_wgpu_lib *lib, wf_dawn_toggles *out);
@@ -129,6 +131,8 @@ weft_status wf_wgpu_instance_create(const wf_wgpu_lib *lib, WGPUInstance *out);
 /* Best first. Errors: DEVICE_INIT when there is none, with what was refused and why. */
 weft_status wf_wgpu_adapters_find(const wf_wgpu_lib *lib, WGPUInstance instance, const weft_ctx_opts *opts,
                                   wf_wgpu_adapters *out);
+/* An adapter whose device is there already: the limits and features are the device's. Both stay the caller's. */
+weft_status wf_wgpu_adapter_of(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevice device, const weft_ctx_opts *opts, wf_wgpu_adapter *out);
 void wf_wgpu_adapters_free(const wf_wgpu_lib *lib, wf_wgpu_adapters *list);
 
 /* ---- asynchronous answers ---- */
@@ -172,11 +176,16 @@ typedef struct wf_wgpu_buffer {
     uint64_t size;       /* rounded up to 4 */
     uint64_t serial;     /* unique in this device's life: ids may come again */
     uint64_t last_fence; /* last work that uses it */
+    bool foreign;        /* the caller's: released, never destroyed */
+    void (*release)(void *user);
+    void *user;
 } wf_wgpu_buffer;
 
 typedef struct wf_wgpu_dead { /* a destroyed buffer that work in flight may still use */
-    WGPUBuffer handle;
+    WGPUBuffer handle; /* NULL: the caller's */
     uint64_t fence, size;
+    void (*release)(void *user); /* tells the caller; NULL: nobody asked */
+    void *user;
 } wf_wgpu_dead;
 
 typedef struct wf_wgpu_layout {
@@ -220,6 +229,7 @@ typedef struct wf_wgpu {
     WGPUAdapter adapter;
     WGPUDevice device;
     WGPUQueue queue;
+    bool adopted;        /* those four are the caller's */
     wf_wgpu_events *events;
     weft_stats own_stats; /* until the owner gives its own */
     atomic_bool own_cancel;

@@ -143,17 +143,22 @@ static uint64_t dawn_memory(const wf_wgpu_lib *lib, WGPUAdapter adapter)
     return largest;
 }
 
-void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, wf_wgpu_features *out, weft_device_info *info)
+void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevice device, wf_wgpu_features *out, weft_device_info *info)
 {
     bool native = lib->impl == WF_WGPU_NATIVE;
     const feature_row *rows = native ? native_rows : dawn_rows;
     size_t n_rows = native ? WF_COUNT(native_rows) : WF_COUNT(dawn_rows);
     WGPUSupportedFeatures have = {0};
-    lib->AdapterGetFeatures(adapter, &have);
+    if (device)
+        lib->DeviceGetFeatures(device, &have);
+    else
+        lib->AdapterGetFeatures(adapter, &have);
     *out = (wf_wgpu_features){0};
     info->n_features = 0;
     for (size_t i = 0; i < n_rows && info->n_features < WEFT_DEVICE_MAX_FEATURES; i++) {
         const char *reason = decide(lib, adapter, &have, &rows[i]);
+        if (device && reason == rows[i].missing)
+            reason = "the adopted device was made without it";
         weft_device_feature *f = &info->features[info->n_features++];
         snprintf(f->name, sizeof f->name, "%s", rows[i].name);
         snprintf(f->reason, sizeof f->reason, "%s", reason);

@@ -57,6 +57,18 @@ static void free_events(wf_wgpu_events *e)
     wf_free(e);
 }
 
+static void release_handles(wf_wgpu *d)
+{
+    if (d->device) {
+        d->lib.QueueRelease(d->queue);
+        d->lib.DeviceRelease(d->device);
+    }
+    if (d->adapter)
+        d->lib.AdapterRelease(d->adapter);
+    if (d->instance)
+        d->lib.InstanceRelease(d->instance);
+}
+
 static void close_device(wf_device *base)
 {
     wf_wgpu *d = wf_wgpu_of(base);
@@ -76,17 +88,14 @@ static void close_device(wf_device *base)
             d->lib.BufferDestroy(internal[i]);
             d->lib.BufferRelease(internal[i]);
         }
-        d->lib.DeviceDestroy(d->device);
+        if (!d->adopted)
+            d->lib.DeviceDestroy(d->device);
         quiet = quiesce(d);
         if (quiet)
             wf_wgpu_reads_free(d);
-        d->lib.QueueRelease(d->queue);
-        d->lib.DeviceRelease(d->device);
     }
-    if (d->adapter)
-        d->lib.AdapterRelease(d->adapter);
-    if (d->instance)
-        d->lib.InstanceRelease(d->instance);
+    if (!d->adopted)
+        release_handles(d);
     wf_wgpu_lib_close(&d->lib);
     if (!quiet) {
         wf_log(WEFT_LOG_WARN, "webgpu: %u callbacks never came; their memory is left to the process", d->n_callbacks);
@@ -97,6 +106,21 @@ static void close_device(wf_device *base)
 }
 
 /* ---- opening ---- */
+
+static wf_wgpu *new_device(void)
+{
+    wf_wgpu *d = wf_calloc(1, sizeof *d);
+    if (!d || !(d->events = wf_calloc(1, sizeof *d->events))) {
+        wf_free(d);
+        return NULL;
+    }
+    wf_mutex_init(&d->events->lock, false);
+    d->events->fence = 1;
+    d->base.vt = &webgpu_vt;
+    d->base.stats = &d->own_stats;
+    d->base.cancel = &d->own_cancel;
+    return d;
+}
 
 static void drop_device(const wf_wgpu_answer *a)
 {
@@ -176,6 +200,13 @@ static void fill_caps(wf_caps *caps, const wf_wgpu_adapter *a)
     };
 }
 
+static weft_status make_ready(wf_wgpu *d, const wf_wgpu_adapter *a)
+{
+    fill_caps(&d->base.caps, a);
+    /* Uniform bindings of every program have to be bound, used or not. WebGPU zeroes new buffers. */
+    return wf_wgpu_buffer_raw(d, WF_STEP_BYTES, WGPUBufferUsage_Uniform, "zero block", &d->zero);
+}
+
 static weft_status start(wf_wgpu *d, wf_wgpu_adapters *adapters, int index)
 {
     if (index >= adapters->n)
@@ -185,23 +216,16 @@ static weft_status start(wf_wgpu *d, wf_wgpu_adapters *adapters, int index)
     d->adapter = a->handle;
     a->handle = NULL;
     d->queue = d->lib.DeviceGetQueue(d->device);
-    fill_caps(&d->base.caps, a);
-    /* Uniform bindings of every program have to be bound, used or not. WebGPU zeroes new buffers. */
-    return wf_wgpu_buffer_raw(d, WF_STEP_BYTES, WGPUBufferUsage_Uniform, "zero block", &d->zero);
+    return make_ready(d, a);
 }
 
 weft_status wf_webgpu_open(int adapter, const weft_ctx_opts *opts, wf_device **out)
 {
     wf_wgpu_adapters *adapters = wf_calloc(1, sizeof *adapters);
-    wf_wgpu *d = wf_calloc(1, sizeof *d);
+    wf_wgpu *d = new_device();
     weft_status st = WEFT_E_OOM;
-    if (!d || !adapters || !(d->events = wf_calloc(1, sizeof *d->events)))
+    if (!d || !adapters)
         goto fail;
-    wf_mutex_init(&d->events->lock, false);
-    d->events->fence = 1;
-    d->base.vt = &webgpu_vt;
-    d->base.stats = &d->own_stats;
-    d->base.cancel = &d->own_cancel;
     WF_TRY_GOTO(st, wf_wgpu_lib_open(opts, &d->lib), fail);
     WF_TRY_GOTO(st, wf_wgpu_instance_create(&d->lib, &d->instance), fail);
     WF_TRY_GOTO(st, wf_wgpu_adapters_find(&d->lib, d->instance, opts, adapters), fail);
@@ -214,11 +238,50 @@ fail:
     if (adapters && d)
         wf_wgpu_adapters_free(&d->lib, adapters);
     wf_free(adapters);
-    if (d && d->events)
+    if (d)
         close_device(&d->base);
-    else
-        wf_free(d);
     return st;
+}
+
+weft_status wf_webgpu_adopt(const wf_webgpu_handles *handles, const weft_ctx_opts *opts, wf_device **out)
+{
+    wf_wgpu *d = new_device();
+    wf_wgpu_adapter *a = wf_calloc(1, sizeof *a);
+    weft_status st = WEFT_E_OOM;
+    if (!d || !a)
+        goto fail;
+    d->adopted = true;
+    WF_TRY_GOTO(st, wf_wgpu_lib_open(opts, &d->lib), fail);
+    WF_TRY_GOTO(st, wf_wgpu_adapter_of(&d->lib, handles->adapter, handles->device, opts, a), fail);
+    d->instance = handles->instance;
+    d->adapter = handles->adapter;
+    d->device = handles->device;
+    d->queue = handles->queue;
+    WF_TRY_GOTO(st, make_ready(d, a), fail);
+    wf_free(a);
+    *out = &d->base;
+    return WEFT_OK;
+fail:
+    wf_free(a);
+    if (d)
+        close_device(&d->base);
+    return st;
+}
+
+void wf_webgpu_note_lost(wf_device *base, const char *message)
+{
+    wf_wgpu_events *e = wf_wgpu_of(base)->events;
+    wf_lock(&e->lock);
+    if (!atomic_load(&e->lost))
+        snprintf(e->lost_message, sizeof e->lost_message, "%s", message && *message ? message : "the program says so");
+    wf_unlock(&e->lock);
+    atomic_store(&e->lost, true);
+}
+
+void *wf_webgpu_handle(wf_device *base, uint32_t id)
+{
+    wf_wgpu_buffer *b = base->vt == &webgpu_vt ? wf_wmap_get(&wf_wgpu_of(base)->buffers, wf_wmap_id(id)) : NULL;
+    return b ? b->handle : NULL;
 }
 
 weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, int *n)
