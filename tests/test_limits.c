@@ -218,6 +218,68 @@ TEST(block_types_beyond_a_binding_are_read_section_by_section)
     }
 }
 
+/* ---- hand-written kernels ---- */
+static weft_tensor *plain_product(weft_ctx *c) { return weft_matmul(numbers(c, WEFT_DTYPE_F32, DIMS(50, 60)), numbers(c, WEFT_DTYPE_F32, DIMS(60, 90))); }
+static weft_tensor *batched_product(weft_ctx *c)
+{
+    weft_tensor *a = weft_transpose(numbers(c, WEFT_DTYPE_F32, DIMS(3, 60, 50)), 1, 2);
+    return weft_relu(weft_matmul(a, numbers(c, WEFT_DTYPE_F32, DIMS(3, 60, 70))));
+}
+static weft_tensor *halves_layer(weft_ctx *c) { return weft_linear(numbers(c, WEFT_DTYPE_F32, DIMS(3, 200)), numbers(c, WEFT_DTYPE_F16, DIMS(301, 200)), NULL); }
+static weft_tensor *layer_lying_across(weft_ctx *c)
+{
+    return weft_linear(numbers(c, WEFT_DTYPE_F32, DIMS(3, 90)), weft_transpose(numbers(c, WEFT_DTYPE_F32, DIMS(90, 101)), 0, 1), NULL);
+}
+static weft_tensor *running_sums(weft_ctx *c) { return weft_cumsum(numbers(c, WEFT_DTYPE_F32, DIMS(7, 5, 300)), 2); }
+static weft_tensor *running_sums_of_columns(weft_ctx *c) { return weft_cumsum(numbers(c, WEFT_DTYPE_F32, DIMS(9, 40, 20)), 1); }
+static weft_tensor *order(weft_ctx *c) { return weft_argsort(numbers(c, WEFT_DTYPE_F32, DIMS(50, 100)), 1, false); }
+static weft_tensor *largest(weft_ctx *c)
+{
+    weft_tensor *values, *at = weft_topk(numbers(c, WEFT_DTYPE_F32, DIMS(60, 110)), 7, &values);
+    return weft_mul(weft_cast(at, WEFT_DTYPE_F32), values);
+}
+static weft_tensor *attention(weft_ctx *c)
+{
+    return weft_scaled_dot_product_attention(numbers(c, WEFT_DTYPE_F32, DIMS(2, 4, 9, 16)), numbers(c, WEFT_DTYPE_F32, DIMS(2, 2, 40, 16)),
+                                             numbers(c, WEFT_DTYPE_F32, DIMS(2, 2, 40, 16)), &(weft_attention_opts){.is_causal = true});
+}
+
+TEST(products_are_cut_and_what_lies_across_is_turned)
+{
+    SAME(plain_product);
+    SAME(batched_product);
+    SAME(halves_layer);
+    SAME(layer_lying_across);
+}
+
+TEST(lines_and_heads_are_cut_apart)
+{
+    SAME(running_sums);
+    SAME(running_sums_of_columns);
+    SAME(order);
+    SAME(largest);
+    SAME(attention);
+}
+
+TEST(what_no_axis_helps_is_an_error_that_says_what_it_needs)
+{
+    weft_ctx *c = open_ctx(BINDING);
+    weft_scope *scope = weft_scope_begin(c);
+    weft_tensor *y = weft_argsort(numbers(c, WEFT_DTYPE_F32, DIMS(20000)), 0, false), *one = weft_add(numbers(c, WEFT_DTYPE_F32, DIMS(1)), numbers(c, WEFT_DTYPE_F32, DIMS(1)));
+    weft_stats stats;
+    float sum = 0;
+    assert_int_equal(weft_eval(&y, 1), WEFT_E_UNSUPPORTED);
+    assert_non_null(strstr(weft_error_message(), "sort"));
+    assert_non_null(strstr(weft_error_message(), "80000"));
+    assert_non_null(strstr(weft_error_message(), "4096"));
+    assert_int_equal(weft_read(one, &sum, sizeof sum), WEFT_OK);
+    assert_true(sum == -16);
+    assert_int_equal(weft_ctx_stats(c, &stats), WEFT_OK);
+    assert_int_equal(stats.fallbacks, 0);
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -226,6 +288,9 @@ int main(void)
         cmocka_unit_test(tables_beyond_all_bindings_are_read_part_by_part),
         cmocka_unit_test(an_index_outside_a_table_in_parts_is_an_error),
         cmocka_unit_test(block_types_beyond_a_binding_are_read_section_by_section),
+        cmocka_unit_test(products_are_cut_and_what_lies_across_is_turned),
+        cmocka_unit_test(lines_and_heads_are_cut_apart),
+        cmocka_unit_test(what_no_axis_helps_is_an_error_that_says_what_it_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Limits lowered to the WebGPU minimums (limits table of the specification, 16 KiB and 256 its defaults).
 LOWERED = {"WEFT_LIMITS": "binding=134217728,buffers=8,workgroup_bytes=16384,invocations=256"}
 
+# Far lower than any device, so that small tensors are larger than a binding and are cut.
+TINY = {"WEFT_LIMITS": "binding=16384,buffers=8,workgroup_bytes=16384,invocations=256"}
+
 # program, environment, needs, seconds allowed. Programs without a line here run once on the CPU.
 PLAN = [
     ("test_runtime", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
@@ -41,6 +44,8 @@ PLAN = [
     *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300) for name in (
         "fusion", "check", "tap", "networks", "convolution", "algebra", "quantised", "random", "indexing", "reduction", "shape", "creation", "pointwise", "long_lines")),
     ("test_limits", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 300),
+    *((f"test_{name}", {"WEFT_TEST_DEVICE": "webgpu", **TINY}, "webgpu", 300) for name in (
+        "graphs", "fusion", "check", "pointwise", "random", "creation", "quantised")),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu"}, "webgpu", 600),
     ("test_faults", {"WEFT_TEST_DEVICE": "webgpu", **LOWERED}, "webgpu", 600),
 ]
@@ -253,11 +258,12 @@ def main():
             jobs.append((name, [path], program_env, NEEDS.get(name, ""), 900, count_cmocka))
     plan = list(PLAN)
     if args.long:  # the rest with lowered limits too
-        lowered = [(name, {**extra, **LOWERED}, needs, 2 * seconds) for name, extra, needs, seconds in PLAN]
+        lowered = [(name, {**extra, **LOWERED}, needs, 2 * seconds) for name, extra, needs, seconds in PLAN if "WEFT_LIMITS" not in extra]
         plan += [job for job in lowered if not any(job[:2] == have[:2] for have in PLAN)]
     for name, extra, needs, seconds in plan:
         if os.path.exists(os.path.join(build, name)):
-            label = name + " on " + extra["WEFT_TEST_DEVICE"] + (" with lowered limits" if "WEFT_LIMITS" in extra else "")
+            limits = extra.get("WEFT_LIMITS")
+            label = name + " on " + extra["WEFT_TEST_DEVICE"] + (" with tiny limits" if limits == TINY["WEFT_LIMITS"] else " with lowered limits" if limits else "")
             if name == "test_ops":
                 extra = {**extra, "WEFT_OPS_REPORT": os.path.join(build, label.replace(" ", "-") + ".txt")}
             jobs.append((label, [os.path.join(build, name)], {**program_env, **extra}, needs, seconds, count_cmocka))

@@ -319,6 +319,8 @@ weft_status wf_cgraph_build(wf_compile_state *s)
 {
     size_t capacity = 16;
     size_t room = 3 * (size_t)s->n_order; /* a long reduction becomes two nodes, a product or a reduction may get copies */
+    for (int32_t i = 0; i < s->n_order; i++)
+        room += wf_cut_wanted(s, s->order[i]) ? WF_CUT_NODES : 0;
     while (capacity < room)
         capacity *= 2;
     vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};
@@ -354,6 +356,8 @@ weft_status wf_cgraph_build(wf_compile_state *s)
             if (node->n_in)
                 WF_TRY(copy_inputs(s, c, node));
             WF_TRY(straighten(s, &vn, &c));
+            if (wf_cut_wanted(s, node))
+                WF_TRY(wf_cut(s, &c));
             int32_t *slot = find_slot(s, &vn, c);
             if (*slot >= 0) {
                 s->canon[i] = *slot;

@@ -177,6 +177,10 @@ typedef struct wf_compile_state {
     wf_plan *plan;
 } wf_compile_state;
 weft_status wf_cgraph_build(wf_compile_state *s);
+/* cut.c: while the graph is built. Puts the parts of a node before it; *c moves behind them. */
+enum { WF_CUT_NODES = 512 }; /* that one node may become */
+bool wf_cut_wanted(const wf_compile_state *s, const wf_node *n);
+weft_status wf_cut(wf_compile_state *s, wf_cnode **c);
 weft_status wf_contract_bytes(wf_compile_state *s);  /* contract.c: before wf_unfold_operands */
 void wf_contract_sorts(wf_compile_state *s);         /* contract_sort.c */
 weft_status wf_unfold_operands(wf_compile_state *s); /* unfold.c: before uses are counted */

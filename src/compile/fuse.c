@@ -131,7 +131,8 @@ static bool passes_binding(const fuser *f, int32_t n)
 /* Picks from what one binding does not hold: a kernel of its own can run part by part. */
 static bool picks_from_parts(const fuser *f, const wf_cnode *n)
 {
-    return (n->op == WF_OP_INDEX_SELECT || n->op == WF_OP_GATHER) && passes_binding(f, n->src[0]);
+    bool picks = n->op == WF_OP_INDEX_SELECT || n->op == WF_OP_GATHER;
+    return picks && f->g->nodes[n->src[0]].kind != WF_CK_CONST && passes_binding(f, n->src[0]); /* a constant is computed where it is picked */
 }
 
 static void cast_votes(fuser *f, int32_t n)

@@ -66,7 +66,7 @@ typedef struct wf_dispatch {
     int n_static;
     uint32_t grid[3];
     uint32_t indirect;
-    const char *label;
+    const char *label, *op; /* op: of a hand-written kernel, whose label is the row */
 } wf_dispatch;
 
 

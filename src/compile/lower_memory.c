@@ -97,8 +97,8 @@ static weft_status bind_memory(wf_lowering *l, const wf_dispatch *d, int i, wf_c
     cmd->bind[i].offset = d->offset[i];
     cmd->bind[i].size = d->size[i];
     if (!l->host && d->size[i] > l->caps->max_binding_bytes)
-        return wf_fail(WEFT_E_UNSUPPORTED, "%s: an operand of %llu bytes is larger than the device's largest binding (%llu)",
-                       d->label, (unsigned long long)d->size[i], (unsigned long long)l->caps->max_binding_bytes);
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s (kernel \"%s\"): an operand of %llu bytes is larger than the device's largest binding (%llu)",
+                       d->op ? d->op : d->label, d->label, (unsigned long long)d->size[i], (unsigned long long)l->caps->max_binding_bytes);
     if (d->is_error[i]) {
         l->plan->uses_error = true;
         return add_patch(l, i, WF_MEM_ERROR, 0);

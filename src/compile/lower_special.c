@@ -94,7 +94,7 @@ done:
 
 /* The part of a product that one set of launches computes. */
 typedef struct product_piece {
-    wf_window in[2];                /* of the operands; size 0: whole */
+    wf_window in[8];                /* of the operands; size 0: whole */
     wf_window ep[WF_KIR_MAX_BIND];  /* of the epilogue's bindings */
     int32_t words[WF_STATIC_WORDS_MAX]; /* the epilogue's static words */
 } product_piece;
@@ -103,7 +103,7 @@ static weft_status emit_launch(wf_lowering *l, wf_launch *la, int32_t root, int3
                                const wf_group_code *ep, const product_piece *piece)
 {
     const wf_cnode *a = &l->s->g.nodes[anchor];
-    wf_dispatch d = {.label = la->row, .statics = la->statics, .n_bind = (int)la->n_bind};
+    wf_dispatch d = {.label = la->row, .op = wf_op_table[a->op].name, .statics = la->statics, .n_bind = (int)la->n_bind};
     uint32_t n = la->n_static;
     if (ep && (la->kind == WF_PROGRAM_WGSL || la->with_epilogue)) {
         if (n + ep->kir.n_static > WF_STATIC_WORDS_MAX)
@@ -327,11 +327,27 @@ static weft_status big_product(wf_lowering *l, const wf_kernel_req *whole, int32
     return product_box(l, &work, wf_lower_whole_box(&l->epilogue));
 }
 
+/* An operand larger than a binding is bound where its view reaches. */
+static void narrow_operands(const wf_lowering *l, wf_kernel_req *req, int32_t anchor, product_piece *piece)
+{
+    for (int i = 0; i < req->n_in; i++) {
+        wf_operand *o = &req->in[i];
+        int64_t lo, hi, bytes = (int64_t)weft_dtype_block_bytes(o->dtype);
+        if (o->step_slot >= 0 || !operand_is_big(l, anchor, i) || weft_dtype_is_quantised(o->dtype) || !wf_view_extent(&o->view, &lo, &hi))
+            continue;
+        uint64_t begin = (uint64_t)(lo * bytes) / WF_BIND_ALIGN * WF_BIND_ALIGN;
+        piece->in[i] = (wf_window){begin, wf_align_up((uint64_t)((hi + 1) * bytes), 4) - begin};
+        o->view.offset -= (int64_t)begin / bytes;
+        o->numel = (int64_t)piece->in[i].size / bytes;
+    }
+}
+
 weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
 {
     const wf_cnode *a = &l->s->g.nodes[anchor];
     bool product = wf_op_table[a->op].klass == WF_CLASS_MATMUL;
     wf_kernel_req req;
+    product_piece piece = {0};
     weft_status st;
     memset(&req, 0, sizeof req);
     wf_lower_use_device(l);
@@ -351,6 +367,8 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
     bool refused = a->dtype == WEFT_DTYPE_F64 && !l->caps->f64;
     if (!refused) {
         WF_TRY(make_operands(l, anchor, &req));
+        if (!product)
+            narrow_operands(l, &req, anchor, &piece);
         st = choose_row(l, &req);
         refused = st == WEFT_E_UNSUPPORTED && l->caps->runs_wgsl;
         if (st != WEFT_OK && !refused)
@@ -364,7 +382,8 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
         for (int i = 0; req.epilogue && i < l->epilogue.kir.n_bind; i++)
             l->epilogue.kir.bind[i].layout = WF_LAYOUT_PLAIN;
         WF_TRY(make_operands(l, anchor, &req));
+        memset(&piece, 0, sizeof piece); /* the CPU takes operands whole */
         WF_TRY(choose_row(l, &req));
     }
-    return launch_all(l, &req, root, anchor, NULL);
+    return launch_all(l, &req, root, anchor, product ? NULL : &piece);
 }
