@@ -70,15 +70,15 @@ weft_tensor *wf_checked_index(weft_tensor *index, int64_t extent)
     return weft_index_select(weft_arange(weft_tensor_ctx(index), WEFT_DTYPE_I32, extent, 0, 1), 0, index);
 }
 
-/* The check of an index is that of values too: what is wrong becomes an index that no axis has, into an axis that is none.
- * Its extent, of the largest that i32 has, says which check it was when the error words are read. */
-enum { NO_INDEX = INT32_MIN, NO_EXTENT = INT32_MAX - WF_VALUE_CHECKS };
+/* The check of an index is that of values too: what is wrong becomes an index far outside an axis of one element, a number
+ * that no program computes, which says which check it was when the error words are read. */
+enum { FIRST_CHECK = -2118351337, ONE_ELEMENT = 1 };
 
 weft_tensor *wf_checked_values(weft_tensor *x, weft_tensor *ok, wf_value_check which)
 {
     weft_ctx *ctx = weft_tensor_ctx(x);
-    weft_tensor *right = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, 0), *wrong = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, NO_INDEX);
-    weft_tensor *checked = wf_checked_index(weft_where(ok, right, wrong), (int64_t)NO_EXTENT + (int64_t)which);
+    weft_tensor *right = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, 0), *wrong = weft_full(ctx, WEFT_DTYPE_I32, 0, NULL, FIRST_CHECK + (int)which);
+    weft_tensor *checked = wf_checked_index(weft_where(ok, right, wrong), ONE_ELEMENT);
     return weft_where(weft_eq(checked, right), x, wf_const_like(x, 0));
 }
 
@@ -89,5 +89,6 @@ const char *wf_value_sentence(int32_t index, uint32_t extent)
         [WF_CHECK_FRACTIONS] = "quantile: a q is outside 0 .. 1",
     };
     _Static_assert(WF_COUNT(sentences) == WF_VALUE_CHECKS, "a sentence for each check");
-    return index == NO_INDEX && extent >= NO_EXTENT && extent - NO_EXTENT < WF_VALUE_CHECKS ? sentences[extent - NO_EXTENT] : NULL;
+    bool is_check = extent == ONE_ELEMENT && index >= FIRST_CHECK && index < FIRST_CHECK + WF_VALUE_CHECKS;
+    return is_check ? sentences[index - FIRST_CHECK] : NULL;
 }
