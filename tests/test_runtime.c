@@ -485,6 +485,9 @@ static void an_unknown_value_of_the_environment_is_an_error(void **state)
         {"WEFT_WEBGPU_OFF", "f16,subgruops", "subgroups"},
         {"WEFT_FALLBACK", "ignore", "error"},
         {"WEFT_LIMITS", "binding", "NAME=NUMBER"},
+        {"WEFT_LIMITS", "buffers=4294967304", "4294967295"},
+        {"WEFT_LIMITS", "invocations=0", "no number"},
+        {"WEFT_LIMITS", "binding=64k", "no number"},
     };
     static const char *const good[][2] = {{"WEFT_ISA", "plain"}, {"WEFT_BLAS", "none"}, {"WEFT_LAPACK", "none"}, {"WEFT_THREADS", "1"},
                                           {"WEFT_NULL_REPLAY", "0"}, {"WEFT_FUSE", "1"}, {"WEFT_WEBGPU_OFF", "timestamp-query,f16"},

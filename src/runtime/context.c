@@ -1,4 +1,5 @@
 /* context.c - opening and closing a context, its counters, cancelling. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -43,7 +44,10 @@ static weft_status limits_from_env(weft_ctx_opts *opts)
         unsigned long long value;
         int used = 0;
         if (sscanf(at, "%23[a-z_]=%llu%n", name, &value, &used) != 2)
-            return wf_fail(WEFT_E_VALUE, "WEFT_LIMITS: \"%s\" is not NAME=NUMBER", at);
+            return wf_fail(WEFT_E_VALUE, "WEFT_LIMITS: \"%.40s\" is not NAME=NUMBER", at);
+        unsigned long long most = strcmp(name, "binding") == 0 ? LLONG_MAX : UINT32_MAX;
+        if (value == 0 || value > most || (at[used] && at[used] != ','))
+            return wf_fail(WEFT_E_VALUE, "WEFT_LIMITS: \"%.40s\" is no number from 1 to %llu", at, most);
         if (strcmp(name, "binding") == 0)
             opts->max_binding_bytes = opts->max_binding_bytes ? opts->max_binding_bytes : value;
         else if (strcmp(name, "buffers") == 0)
