@@ -215,7 +215,7 @@ def test_odd_arguments_end_with_a_result_or_a_sentence(name):
         try:
             result = CALLS[name](v)
             for one in result if isinstance(result, tuple) else (result,):
-                if isinstance(one, wf.Tensor) and one.numel() < 10000:
+                if isinstance(one, wf.Tensor) and one.numel() < 10000 and spec == "cpu":  # elsewhere hundreds of shaders
                     one.numpy()
         except EXPECTED as error:
             assert not isinstance(error, UnicodeError) or what == "surrogate", (name, what, error)

@@ -195,7 +195,8 @@ def to_list(self):
 
 
 def _unpickled(dtype, shape, data, spec):
-    return _weft._from_buffer(dtype, shape, data, spec)
+    from ._devices import of_pickle
+    return _weft._from_buffer(dtype, shape, data, of_pickle(spec))
 
 
 def add_methods(Tensor):

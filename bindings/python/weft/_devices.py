@@ -67,8 +67,16 @@ def _at_exit():
     _weft._over()
 
 
+def of_pickle(spec):
+    """The device of that name that is open, under whatever name it was asked for, else it is opened."""
+    for one in (_weft._current(), *_open.values()):
+        if one is not None and one.spec == spec:
+            return one
+    return resolve(spec)
+
+
 def _device_of_pickle(self):
-    return resolve, (self.spec,)
+    return of_pickle, (self.spec,)
 
 
 _weft.Device.__reduce__ = _device_of_pickle
