@@ -178,7 +178,7 @@ static void every_reduction_has_text(void **state)
     static const weft_dtype dtypes[] = {WEFT_DTYPE_F32, WEFT_DTYPE_F16, WEFT_DTYPE_I32, WEFT_DTYPE_U8, WEFT_DTYPE_BOOL};
     for (size_t i = 0; i < WF_COUNT(dtypes); i++)
         for (int rop = 0; rop <= WF_KROP_ARGMIN; rop++)
-            for (int strategy = 0; strategy < 2; strategy++)
+            for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++)
                 for (int shape = 0; shape < 4; shape++) {
                     fixture f;
                     char name[64];
@@ -251,7 +251,7 @@ static void helpers_of_hand_written_kernels_compile(void **state)
 static void text_does_not_depend_on_shapes(void **state)
 {
     (void)state;
-    for (int strategy = 0; strategy < 2; strategy++) {
+    for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++) {
         fixture f;
         make_rows(&f, WEFT_DTYPE_F32, WF_KROP_SUM, (wf_kstrategy)strategy, 2, 1);
         char *a = emit("shape", &f);

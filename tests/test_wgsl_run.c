@@ -720,7 +720,7 @@ static void reductions_agree_with_plain_loops(void **state)
     need_device();
     for (size_t d = 0; d < WF_COUNT(dtypes); d++)
         for (int rop = 0; rop <= WF_KROP_ARGMIN; rop++)
-            for (int strategy = 0; strategy < 2; strategy++) {
+            for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++) {
                 if ((dtypes[d] == WEFT_DTYPE_BOOL && rop <= WF_KROP_PROD) || (d > 1 && (rop + strategy) % 2))
                     continue;
                 check_rows(&(rows_case){dtypes[d], (wf_krop)rop, 5, 7, 91}, (wf_kstrategy)strategy);
@@ -731,12 +731,14 @@ static void reductions_take_any_extent(void **state)
 {
     (void)state;
     need_device();
-    for (int strategy = 0; strategy < 2; strategy++) {
+    for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++) {
         check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_SUM, 3, 1, 1}, (wf_kstrategy)strategy);
         check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_SUM, 3, 1, 0}, (wf_kstrategy)strategy);
         check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_MAX, 2, 3, 0}, (wf_kstrategy)strategy);
         check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_ARGMAX, 1, 1, 70001}, (wf_kstrategy)strategy);
         check_rows(&(rows_case){WEFT_DTYPE_I32, WF_KROP_PROD, 700, 2, 3}, (wf_kstrategy)strategy);
+        for (int rows = 7; rows <= 9; rows++) /* around the rows that share a work group */
+            check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_ARGMIN, rows, 3, 33}, (wf_kstrategy)strategy);
     }
 }
 
@@ -748,7 +750,7 @@ static void map_stages_see_accumulators(void **state)
     uint16_t x[R * C], y[R * C];
     fixture f;
     need_device();
-    for (int strategy = 0; strategy < 2; strategy++) {
+    for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++) {
         for (int i = 0; i < R * C; i++)
             x[i] = wf_f32_to_f16((float)(random_bits() % 2000) / 100 - 10);
         memcpy(y, x, sizeof x);
@@ -791,7 +793,7 @@ static void narrow_map_outputs_keep_their_neighbours(void **state)
         {WEFT_DTYPE_F16, WEFT_DTYPE_BF16, 3, 1, 601}, {WEFT_DTYPE_F16, WEFT_DTYPE_I8, 3, 1, 9}};
     need_device();
     for (size_t c = 0; c < WF_COUNT(cases); c++)
-        for (int strategy = 0; strategy < 2; strategy++) {
+        for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++) {
             fixture f;
             int inner = cases[c].a_inner * cases[c].b_inner, n = cases[c].rows * inner;
             int32_t *x = malloc((size_t)n * 4);
@@ -909,7 +911,7 @@ static void dispatches_past_a_dimension_reach_every_point(void **state)
     check_copy(WEFT_DTYPE_I32, WEFT_DTYPE_F32, 1, true, false, 3 * 32 + 1, true);
     check_copy(WEFT_DTYPE_I32, WEFT_DTYPE_F32, 4, true, false, 3 * 32 * 4 + 4, true);
     check_copy(WEFT_DTYPE_I32, WEFT_DTYPE_F16, 1, true, false, 3 * 32 * 2 + 1, true);
-    for (int strategy = 0; strategy < 2; strategy++)
+    for (int strategy = 0; strategy <= WF_KSTRAT_LANES; strategy++)
         check_rows(&(rows_case){WEFT_DTYPE_I32, WF_KROP_SUM, 7, 3, 50}, (wf_kstrategy)strategy);
     check_rows(&(rows_case){WEFT_DTYPE_F32, WF_KROP_ARGMIN, 97, 1, 3}, WF_KSTRAT_THREAD);
     dev->caps = kept;

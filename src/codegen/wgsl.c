@@ -6,8 +6,9 @@
  *
  *   elementwise   one invocation takes 1, 2 or 4 elements as a vector (WF_WGSL_LANES), or loops over the
  *                 elements of the 32-bit words it owns when an output is narrower (WF_WGSL_WORDS)
- *   rows          one invocation a row with a serial inner loop (THREAD), or one work group a row: each
- *                 invocation strides over it, then a tree in workgroup memory (GROUP)
+ *   rows          one invocation a row with a serial inner loop (THREAD), one work group a row: each
+ *                 invocation strides over it, then a tree in workgroup memory (GROUP), or the same with several
+ *                 rows a work group (LANES): rows past the end stand at the first and fold and store nothing
  */
 #include "wgsl_gen.h"
 
@@ -52,7 +53,8 @@ static void choose_form(const wf_caps *caps, const wf_kir *k, wf_wgsl_gen *g)
     g->group = group_size(caps);
     g->width = g->per_invocation = 1;
     if (!is_elementwise(k)) {
-        g->form = k->strategy == WF_KSTRAT_GROUP ? WF_WGSL_GROUP_ROW : WF_WGSL_THREAD;
+        g->form = k->strategy == WF_KSTRAT_THREAD ? WF_WGSL_THREAD : WF_WGSL_GROUP_ROW;
+        g->lanes = k->strategy == WF_KSTRAT_LANES ? WF_MIN(g->group, WF_KSTRAT_LANES_WIDTH) : g->group;
     } else if (word_elements(k, vec) > 1) {
         g->form = WF_WGSL_WORDS;
         g->per_invocation = word_elements(k, 1);
@@ -69,10 +71,8 @@ void wf_wgsl_grid(const wf_caps *caps, const wf_kir *k, const int64_t *extents, 
     choose_form(caps, k, &g);
     for (int axis = 0; axis < k->n_outer; axis++)
         groups *= extents[axis] > 0 ? (uint64_t)extents[axis] : 0;
-    if (g.form != WF_WGSL_GROUP_ROW) {
-        uint64_t per_group = (uint64_t)g.group * (uint64_t)g.per_invocation;
-        groups = (groups + per_group - 1) / per_group;
-    }
+    uint64_t per_group = g.form == WF_WGSL_GROUP_ROW ? g.group / g.lanes : (uint64_t)g.group * (uint64_t)g.per_invocation;
+    groups = (groups + per_group - 1) / per_group;
     uint64_t rows = groups ? (groups + most - 1) / most : 1;
     grid[0] = (uint32_t)((groups + rows - 1) / rows); /* even rows: at most rows - 1 groups find nothing to do */
     grid[1] = (uint32_t)rows;
@@ -80,6 +80,12 @@ void wf_wgsl_grid(const wf_caps *caps, const wf_kir *k, const int64_t *extents, 
 }
 
 /* ---- pieces of the entry point ---- */
+
+/* Several rows share a work group. */
+static bool shares_group(const wf_wgsl_gen *g) { return g->form == WF_WGSL_GROUP_ROW && g->lanes < g->group; }
+
+/* This invocation's number among those of its row. */
+static const char *lane_of(const wf_wgsl_gen *g) { return shares_group(g) ? "lane" : "lid"; }
 
 /* The product of the extents of axes first .. last-1, as u32 text. */
 static void emit_product(const wf_wgsl_gen *g, int first, int last)
@@ -171,7 +177,7 @@ static void emit_body(const wf_wgsl_gen *g, const char *indent)
             continue;
         }
         if (once)
-            wf_str_addf(g->out, "%sif (lid == 0u) {\n", indent);
+            wf_str_addf(g->out, "%sif (%s) {\n", indent, shares_group(g) ? "lane == 0u && live" : "lid == 0u");
         emit_store(g, i, indent);
         if (once)
             wf_str_addf(g->out, "%s}\n", indent);
@@ -261,16 +267,17 @@ static void emit_publish(const wf_wgsl_gen *g, const char *indent)
     }
 }
 
-/* Combine the accumulators of the group by halves; every invocation ends with the result. */
+/* Combine the accumulators of a row's invocations by halves; each of them ends with the result. */
 static void emit_tree(const wf_wgsl_gen *g)
 {
     const wf_kstage *stage = &g->k->stages[g->stage];
+    const char *first = shares_group(g) ? "lid - lane" : "0";
     emit_publish(g, "    ");
     wf_str_addf(g->out,
                 "    workgroupBarrier();\n"
                 "    for (var s = %uu; s > 0u; s = s >> 1u) {\n"
-                "        if (lid < s) {\n",
-                g->group / 2);
+                "        if (%s < s) {\n",
+                g->lanes / 2, lane_of(g));
     for (int i = 0; i < stage->n_acc; i++) {
         char value[] = "u0", at[] = "u0_at";
         value[1] = at[1] = (char)('0' + i);
@@ -285,10 +292,10 @@ static void emit_tree(const wf_wgsl_gen *g)
     wf_str_add(g->out, "        }\n        workgroupBarrier();\n    }\n");
     for (int i = 0; i < stage->n_acc; i++) {
         wf_str_addf(g->out, "    a%d_%d = ", g->stage, i);
-        from_word((wf_kty)stage->acc[i].type, i, "0", g->out);
+        from_word((wf_kty)stage->acc[i].type, i, first, g->out);
         wf_str_add(g->out, ";\n");
         if (is_arg(stage->acc[i].rop))
-            wf_str_addf(g->out, "    a%d_%d_at = w%d_at[0];\n", g->stage, i, i);
+            wf_str_addf(g->out, "    a%d_%d_at = w%d_at[%s];\n", g->stage, i, i, first);
     }
     wf_str_add(g->out, "    workgroupBarrier();\n");
 }
@@ -315,7 +322,7 @@ static void emit_inner_loop(const wf_wgsl_gen *g)
 {
     const wf_kstage *stage = &g->k->stages[g->stage];
     bool group = g->form == WF_WGSL_GROUP_ROW;
-    wf_str_addf(g->out, "    for (var j = %s; j < inner; j = j + %uu) {\n", group ? "lid" : "0u", group ? g->group : 1u);
+    wf_str_addf(g->out, "    for (var j = %s; j < inner; j = j + %uu) {\n", group ? lane_of(g) : "0u", group ? g->lanes : 1u);
     emit_coordinates(g, g->k->n_outer, g->k->n_outer + g->k->n_inner, "j", "        ");
     emit_body(g, "        ");
     for (int i = 0; i < stage->n_acc; i++) {
@@ -381,10 +388,10 @@ static void emit_word_loop(wf_wgsl_gen *g, int bits)
     int per_word = 32 / bits, log2_per_word = bits == 16 ? 1 : 2;
     wf_str_addf(g->out,
                 "    let end%d = (row * inner + inner + %du) >> %du;\n"
-                "    for (var k = ((row * inner) >> %du)%s; k < end%d; k = k + %uu) {\n"
+                "    for (var k = ((row * inner) >> %du) + %s; k < end%d; k = k + %uu) {\n"
                 "        var mask = 0u;\n",
-                g->stage, per_word - 1, log2_per_word, log2_per_word, group ? " + lid" : "", g->stage,
-                group ? g->group : 1u);
+                g->stage, per_word - 1, log2_per_word, log2_per_word, group ? lane_of(g) : "0u", g->stage,
+                group ? g->lanes : 1u);
     emit_for_outputs(g, "        var x# = 0u;\n");
     wf_str_addf(g->out,
                 "        for (var at = 0u; at < %du; at = at + 1u) {\n"
@@ -493,7 +500,14 @@ static void emit_entry(wf_wgsl_gen *g)
     wf_str_add(g->out, "    let total = ");
     emit_product(g, 0, k->n_outer);
     wf_str_add(g->out, ";\n");
-    if (group)
+    if (shares_group(g)) /* no invocation leaves: all take part in the barriers */
+        wf_str_addf(g->out,
+                    "    let lane = lid %% %uu;\n"
+                    "    let wanted = (wid.y * nwg.x + wid.x) * %uu + lid / %uu;\n"
+                    "    let live = wanted < total;\n"
+                    "    let row = select(0u, wanted, live);\n",
+                    g->lanes, g->group / g->lanes, g->lanes);
+    else if (group)
         wf_str_add(g->out, "    let row = wid.y * nwg.x + wid.x;\n    if (row >= total) { return; }\n");
     else if (g->per_invocation > 1)
         wf_str_addf(g->out,
@@ -510,9 +524,9 @@ static void emit_entry(wf_wgsl_gen *g)
     } else if (g->form == WF_WGSL_WORDS) {
         emit_words(g);
     } else {
-        wf_str_add(g->out, "    let inner = ");
+        wf_str_add(g->out, shares_group(g) ? "    let inner = select(0u, " : "    let inner = ");
         emit_product(g, k->n_outer, k->n_outer + k->n_inner);
-        wf_str_add(g->out, ";\n");
+        wf_str_add(g->out, shares_group(g) ? ", live);\n" : ";\n");
         emit_coordinates(g, 0, k->n_outer, "row", "    ");
         emit_row_stages(g);
     }

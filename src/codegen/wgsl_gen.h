@@ -9,7 +9,7 @@ typedef enum wf_wgsl_form {
     WF_WGSL_LANES,    /* elementwise: an invocation takes `width` elements as one vector */
     WF_WGSL_WORDS,    /* elementwise: an invocation loops over the elements of whole words of sub-word outputs */
     WF_WGSL_THREAD,   /* rows: an invocation a row */
-    WF_WGSL_GROUP_ROW,/* rows: a work group a row */
+    WF_WGSL_GROUP_ROW,/* rows: `lanes` invocations of a work group a row */
     WF_WGSL_EPILOGUE  /* a function called by a hand-written kernel */
 } wf_wgsl_form;
 
@@ -20,6 +20,7 @@ typedef struct wf_wgsl_gen {
     int width;          /* lanes of a value: 1, 2 or 4 */
     int per_invocation; /* elements an invocation covers */
     uint32_t group;     /* invocations in a work group, a power of two */
+    uint32_t lanes;     /* GROUP_ROW: of them for one row, a power of two */
     uint32_t bind_base, static_base;
     int stage;          /* the open stage */
     int word_bits;      /* a MAP stage that makes whole words: bits of an element of its narrow outputs; else 0 */

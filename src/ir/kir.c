@@ -137,7 +137,7 @@ static weft_status check_header(const wf_kir *k)
         return BAD("%d static words, at most %d", k->n_static, MAX_STATIC_WORDS);
     if (!has_words(k, k->extent_slot, (uint64_t)n_axes(k)))
         return BAD("extents of %d axes at word %d, %d words", n_axes(k), k->extent_slot, k->n_static);
-    if (k->strategy > WF_KSTRAT_GROUP || k->has_error > 1)
+    if (k->strategy > WF_KSTRAT_LANES || k->has_error > 1)
         return BAD("strategy %d, has_error %d", k->strategy, k->has_error);
     if (k->vec > 4 || k->vec == 3)
         return BAD("vec is %d, expected 1, 2 or 4", k->vec);

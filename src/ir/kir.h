@@ -143,8 +143,10 @@ typedef struct wf_kbind {
 } wf_kbind;
 enum { WF_ACCESS_READ = 1, WF_ACCESS_WRITE = 2, WF_ACCESS_READ_WRITE = 3 };
 
-/* How a device with work groups spreads the rows: one invocation per outer point, or a work group. */
-typedef enum wf_kstrategy { WF_KSTRAT_THREAD, WF_KSTRAT_GROUP } wf_kstrategy;
+/* How a device with work groups spreads the rows: an outer point is one invocation's, a work group's, or that of
+ * WF_KSTRAT_LANES_WIDTH neighbours in a work group. Others ignore it. Sums are added in another order by each. */
+typedef enum wf_kstrategy { WF_KSTRAT_THREAD, WF_KSTRAT_GROUP, WF_KSTRAT_LANES } wf_kstrategy;
+enum { WF_KSTRAT_LANES_WIDTH = 32 };
 
 typedef struct wf_kir {
     uint8_t n_outer, n_inner, n_bind, n_stages;

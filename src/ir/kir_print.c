@@ -6,6 +6,7 @@
 static const char *const kty_name[WF_KTY_COUNT] = {"f32", "i32", "u32", "bool", "f64", "i64"};
 static const char *const stage_name[] = {"outer", "reduce", "map"};
 static const char *const rop_name[] = {"sum", "prod", "max", "min", "argmax", "argmin"};
+static const char *const strategy_name[] = {"thread", "group", "lanes"};
 static const char *const access_name[] = {"none", "read", "write", "read write"};
 
 static const char *name_at(const char *const *names, size_t n, unsigned i) { return i < n ? names[i] : "?"; }
@@ -78,7 +79,7 @@ static void print_instruction(const wf_kir *k, int at, wf_str *out)
 void wf_kir_print(const wf_kir *k, wf_str *out)
 {
     wf_str_addf(out, "kernel: %d outer, %d inner axes, extents p[%d], %d static words, %s", k->n_outer, k->n_inner,
-                k->extent_slot, k->n_static, k->strategy == WF_KSTRAT_GROUP ? "group" : "thread");
+                k->extent_slot, k->n_static, NAME(strategy_name, k->strategy));
     wf_str_addf(out, "%s, vec %d\n", k->has_error ? ", error word" : "", k->vec > 1 ? k->vec : 1);
     for (int i = 0; i < k->n_bind && i < WF_KIR_MAX_BIND; i++) {
         const wf_kbind *b = &k->bind[i];
