@@ -37,6 +37,8 @@ weft_status wf_compile(const wf_compile_env *env, wf_node *const *order, int32_t
                               .n_targets = n_targets, .max_group_nodes = bounds[i]};
         if (env->explain)
             wf_explain_reset(env->explain);
+        if (env->pass)
+            wf_tune_pass_begin(env->pass);
         st = attempt(&s);
         if (st == WEFT_OK)
             *out = s.plan;

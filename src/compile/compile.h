@@ -10,6 +10,7 @@
 #include "group.h"
 #include "hal.h"
 #include "kernel_table.h"
+#include "tune_pass.h"
 
 /* ---- programs of a device, one a text ---- */
 typedef struct wf_program_entry {
@@ -150,6 +151,8 @@ typedef struct wf_compile_env {
     bool fallback_is_error;     /* WEFT_FALLBACK=error */
     bool no_fuse;               /* WEFT_FUSE=0 */
     bool record;                /* the plan's results are wanted */
+    const wf_tune_table *tuned; /* measured choices; NULL: none count */
+    wf_tune_pass *pass;         /* of a tuner; else NULL */
     struct wf_explain *explain; /* receives what the kernels are; NULL: not asked */
     char *why;                  /* WF_WHY_BYTES, receives why the first kernel went to the host; NULL: not asked */
 } wf_compile_env;

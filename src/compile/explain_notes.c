@@ -1,6 +1,8 @@
 /* explain_notes.c - notes of what lowering made, kernel by kernel. */
 #include "explain_notes.h"
 
+#include "rows_reduce.h"
+
 #include <stdio.h>
 
 enum { MAX_NAMES = 40 };
@@ -11,6 +13,7 @@ static void kernel_free(wf_explain_kernel *k)
     wf_free(k->ops);
     wf_free(k->result);
     wf_free(k->passed);
+    wf_free(k->chosen);
     wf_free(k->host_why);
     wf_free(k->reads);
     wf_str_free(&k->wgsl);
@@ -148,21 +151,23 @@ weft_status wf_explain_group(wf_explain *x, const wf_lowering *l, int32_t root, 
     }
     wf_op anchor = (wf_op)g->nodes[n->anchor >= 0 ? n->anchor : root].op;
     bool by_row = wf_op_table[anchor].klass == WF_CLASS_MATMUL || wf_op_table[anchor].klass == WF_CLASS_SPECIAL;
+    bool reduces = !by_row && l->caps->runs_wgsl && wf_reduce_is(&l->code.kir);
     if (anchor == WF_OP_SDPA)
         k.flops += l->choice.flops;
     k.copy = n->op == WF_OP_COPY && n->kind == WF_CK_COMPUTE;
     memcpy(k.grid, l->cmds[l->n_cmds - 1].grid, sizeof k.grid);
-    k.row = wf_strdup(by_row ? l->labels[l->n_cmds - 1] : "generated");
+    k.row = wf_strdup(by_row ? l->labels[l->n_cmds - 1] : reduces && !k.host ? wf_reduce_row_name(l->code.kir.strategy) : "generated");
     k.ops = wf_strdup(ops.ptr ? ops.ptr : "");
     k.result = wf_strdup(result);
     k.passed = wf_strdup(by_row ? l->choice.passed : "");
+    k.chosen = wf_strdup(l->chosen);
     k.host_why = wf_strdup(k.host ? x->host_why : "");
     k.reads = wf_alloc(sizeof *k.reads * (size_t)(t.n + 1));
     for (int i = 0; i < t.n && k.reads; i++)
         k.reads[k.n_reads++] = kernel_of(x, t.src[i]);
     k.wgsl = x->wgsl;
     x->wgsl = (wf_str)WF_STR_INIT;
-    if (st == WEFT_OK && (!k.row || !k.ops || !k.result || !k.passed || !k.host_why || !k.reads || ops.oom || k.wgsl.oom))
+    if (st == WEFT_OK && (!k.row || !k.ops || !k.result || !k.passed || !k.chosen || !k.host_why || !k.reads || ops.oom || k.wgsl.oom))
         st = wf_fail_oom(sizeof k);
     wf_str_free(&ops);
     wf_free(t.src);

@@ -6,7 +6,7 @@
 
 typedef struct wf_explain_kernel {
     int32_t root;            /* its node in the compiler's graph */
-    char *row, *ops, *result, *passed, *host_why; /* owned; passed and host_why may be "" */
+    char *row, *ops, *result, *passed, *chosen, *host_why; /* owned; the last three may be "" */
     int32_t *reads;          /* kernels whose results it reads; -1: a leaf */
     int n_reads;
     int64_t flops, bytes;

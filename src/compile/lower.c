@@ -285,7 +285,10 @@ weft_status wf_lower(wf_compile_state *s)
         if (n->group != i)
             continue;
         uint32_t first_cmd = (uint32_t)l->n_cmds;
+        l->chosen[0] = 0;
         WF_TRY_GOTO(st, emit_group(l, i), done);
+        if (s->env->pass)
+            wf_tune_pass_close(s->env->pass, first_cmd, (uint32_t)l->n_cmds - first_cmd);
         if (s->env->explain)
             WF_TRY_GOTO(st, wf_explain_group(s->env->explain, l, i, first_cmd), done);
         if (s->env->record)

@@ -13,6 +13,7 @@
 #include "compile.h"
 
 enum { MEM_NONE, MEM_LEAF, MEM_OUT, MEM_ITEM };
+enum { WF_CHOSEN_BYTES = 120 };
 
 typedef struct wf_mem_ref {
     uint8_t kind;
@@ -51,6 +52,7 @@ typedef struct wf_lowering {
     wf_device *dev;
     wf_programs *programs;
     bool host;
+    char chosen[WF_CHOSEN_BYTES]; /* how measuring chose its row; "": it did not */
 } wf_lowering;
 
 typedef struct wf_dispatch {

@@ -1,6 +1,7 @@
 /* lower_generated.c - dispatching generated kernels. */
 #include "explain_notes.h"
 #include "quant.h"
+#include "rows_reduce.h"
 #include "wgsl.h"
 
 #include <stdio.h>
@@ -222,6 +223,77 @@ static weft_status dispatch_big(wf_lowering *l, int32_t root, const char *label)
     return WEFT_OK;
 }
 
+/* ---- rows of reductions ---- */
+
+/* The row that WEFT_KERNEL asks for. */
+static weft_status forced_reduction(const wf_lowering *l, wf_kir *k, const int64_t *extents, const char *row)
+{
+    char why[WF_WHY_MAX] = "";
+    int strategy = wf_reduce_row_named(row);
+    if (!l->caps->runs_wgsl)
+        return wf_fail(WEFT_E_UNSUPPORTED, "reduce: WEFT_KERNEL asks for %s: %s: the CPU has no work groups", row, row);
+    if (strategy < 0 || !wf_reduce_admissible(l->caps, k, extents, strategy, why))
+        return wf_fail(WEFT_E_UNSUPPORTED, "reduce: WEFT_KERNEL asks for %s: %s: %s", row, row, strategy < 0 ? "no such row" : why);
+    k->strategy = (uint8_t)strategy;
+    return WEFT_OK;
+}
+
+/* A row that a tuner or the table of measured choices wants, when it compiles; else the kernel stays as it was. */
+static weft_status wanted_reduction(wf_lowering *l, wf_kir *k, const int64_t *extents, const char *row, bool *taken)
+{
+    char why[WF_WHY_MAX];
+    uint8_t usual = k->strategy;
+    int strategy = wf_reduce_row_named(row);
+    uint32_t id;
+    *taken = strategy >= 0 && wf_reduce_admissible(l->caps, k, extents, strategy, why);
+    if (!*taken)
+        return WEFT_OK;
+    k->strategy = (uint8_t)strategy;
+    weft_status st = kir_program(l, k, "reduce", &id);
+    *taken = st == WEFT_OK;
+    if (st == WEFT_OK || (st != WEFT_E_INTERNAL && st != WEFT_E_UNSUPPORTED))
+        return st;
+    wf_log(WEFT_LOG_WARN, "tune: reduce:%s is passed over: %s", row, weft_error_message());
+    if (l->s->env->pass)
+        wf_tune_pass_refused(l->s->env->pass, weft_error_message());
+    k->strategy = usual;
+    return WEFT_OK;
+}
+
+static weft_status choose_reduction(wf_lowering *l)
+{
+    wf_group_code *c = &l->code;
+    wf_kir *k = &c->kir;
+    const wf_compile_env *env = l->s->env;
+    char forced[64], why[WF_WHY_MAX];
+    const char *rows[WF_TUNE_ROWS], *want = NULL;
+    const int64_t *extents = c->extents;
+    const wf_tune_entry *tuned = NULL;
+    wf_tune_key key;
+    bool taken = false;
+    int n = 0;
+    if (wf_kernel_forced("reduce", forced, sizeof forced))
+        return forced_reduction(l, k, extents, forced);
+    if (!l->caps->runs_wgsl || (!env->pass && (!env->tuned || !env->tuned->n)) || !wf_reduce_tune_key(k, extents, c->statics, &key))
+        return WEFT_OK;
+    if (!env->pass) {
+        tuned = wf_tune_find(env->tuned, &key);
+        want = tuned ? tuned->row : NULL;
+    } else {
+        for (int s = 0; s <= WF_KSTRAT_LANES; s++)
+            if (wf_reduce_admissible(l->caps, k, extents, s, why))
+                rows[n++] = wf_reduce_row_name((unsigned)s);
+        WF_TRY(wf_tune_pass_open(env->pass, &key, rows, n, &want));
+    }
+    if (want)
+        WF_TRY(wanted_reduction(l, k, extents, want, &taken));
+    if (env->pass)
+        env->pass->taken = wf_reduce_row_name(k->strategy);
+    else if (taken)
+        wf_tune_sentence(tuned, l->chosen, sizeof l->chosen);
+    return WEFT_OK;
+}
+
 weft_status wf_lower_code(wf_lowering *l, int32_t root)
 {
     wf_group_code *c = &l->code;
@@ -236,5 +308,7 @@ weft_status wf_lower_code(wf_lowering *l, int32_t root)
     wf_lower_planes(l, c);
     if (!l->host && wf_lower_is_big(l, c, root))
         return dispatch_big(l, root, label);
+    if (!l->host && wf_reduce_is(k))
+        WF_TRY(choose_reduction(l));
     return dispatch_piece(l, root, c->statics, NULL, label);
 }

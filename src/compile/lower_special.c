@@ -143,19 +143,69 @@ static weft_status check_kv_len(wf_lowering *l, int32_t anchor)
     return a->attrs.sdpa.has_kv_len ? wf_lower_check(l, a->src[a->n_in - 1], 0, a->in[1].view.shape[2] + 1, wf_op_table[a->op].name) : WEFT_OK;
 }
 
+/* The row that the table has for a request, and its programs. */
+static weft_status make_row(wf_lowering *l, const wf_kernel_req *req)
+{
+    uint32_t id;
+    weft_status st = wf_kernel_choose(&l->dev->caps, req, &l->choice);
+    if (st != WEFT_OK) {
+        l->choice.n_launches = 0;
+        return st;
+    }
+    for (int i = 0; st == WEFT_OK && i < l->choice.n_launches; i++)
+        st = launch_program(l, &l->choice.launch[i], req->epilogue, &id);
+    for (int i = 0; st != WEFT_OK && i < l->choice.n_launches; i++)
+        wf_str_free(&l->choice.launch[i].wgsl);
+    return st;
+}
+
+/* For a tuner: the row of this round, when it compiles. Errors: OOM, a lost device. */
+static weft_status row_of_pass(wf_lowering *l, wf_kernel_req *req, bool *made)
+{
+    wf_tune_pass *pass = l->s->env->pass;
+    wf_tune_key key;
+    const char *rows[WF_TUNE_ROWS];
+    *made = false;
+    pass->open = -1;
+    if (l->host || wf_kernel_is_forced(req) || !wf_kernel_tune_key(&l->dev->caps, req, &key))
+        return WEFT_OK;
+    WF_TRY(wf_tune_pass_open(pass, &key, rows, wf_kernel_rows(&l->dev->caps, req, rows), &req->row));
+    if (!req->row)
+        return WEFT_OK;
+    req->only = true;
+    weft_status st = make_row(l, req);
+    *made = st == WEFT_OK;
+    if (st == WEFT_E_INTERNAL || st == WEFT_E_UNSUPPORTED) {
+        wf_log(WEFT_LOG_WARN, "tune: %s:%s is passed over: %s", wf_tune_op_name(key.op), req->row, weft_error_message());
+        wf_tune_pass_refused(pass, weft_error_message());
+        st = WEFT_OK;
+    }
+    req->row = NULL;
+    req->only = false;
+    return st;
+}
+
+/* The measured choice for a request. */
+static const wf_tune_entry *tuned_row(const wf_lowering *l, const wf_kernel_req *req)
+{
+    wf_tune_key key;
+    const wf_tune_table *t = l->s->env->tuned;
+    if (!t || !t->n || l->host || wf_kernel_is_forced(req) || !wf_kernel_tune_key(&l->dev->caps, req, &key))
+        return NULL;
+    return wf_tune_find(t, &key);
+}
+
 /* Choose the first row whose programs the device compiles. Errors: UNSUPPORTED (no row is left). */
 static weft_status choose_row(wf_lowering *l, wf_kernel_req *req)
 {
+    const wf_tune_entry *tuned = tuned_row(l, req);
+    req->row = tuned ? tuned->row : NULL;
     for (;;) {
-        WF_TRY(wf_kernel_choose(&l->dev->caps, req, &l->choice));
-        weft_status st = WEFT_OK;
-        uint32_t id;
-        for (int i = 0; st == WEFT_OK && i < l->choice.n_launches; i++)
-            st = launch_program(l, &l->choice.launch[i], req->epilogue, &id);
-        if (st == WEFT_OK)
+        weft_status st = make_row(l, req);
+        if (st == WEFT_OK && tuned && strcmp(l->choice.launch[0].row, tuned->row) == 0)
+            wf_tune_sentence(tuned, l->chosen, sizeof l->chosen);
+        if (st == WEFT_OK || l->choice.n_launches == 0)
             return st;
-        for (int i = 0; i < l->choice.n_launches; i++)
-            wf_str_free(&l->choice.launch[i].wgsl);
         if (!l->dev->caps.runs_wgsl || (st != WEFT_E_INTERNAL && st != WEFT_E_UNSUPPORTED))
             return st;
         wf_log(WEFT_LOG_WARN, "%s: a kernel is passed over: %s", wf_op_table[req->op].name, weft_error_message());
@@ -366,11 +416,16 @@ weft_status wf_lower_special(wf_lowering *l, int32_t root, int32_t anchor)
     }
     bool refused = a->dtype == WEFT_DTYPE_F64 && !l->caps->f64;
     if (!refused) {
+        bool made = false;
         WF_TRY(make_operands(l, anchor, &req));
         if (!product)
             narrow_operands(l, &req, anchor, &piece);
-        st = choose_row(l, &req);
-        refused = st == WEFT_E_UNSUPPORTED && l->caps->runs_wgsl;
+        if (l->s->env->pass)
+            WF_TRY(row_of_pass(l, &req, &made));
+        st = made ? WEFT_OK : choose_row(l, &req);
+        if (st == WEFT_OK && l->s->env->pass)
+            l->s->env->pass->taken = l->choice.launch[0].row;
+        refused = st == WEFT_E_UNSUPPORTED && l->caps->runs_wgsl && !wf_kernel_is_forced(&req);
         if (st != WEFT_OK && !refused)
             return st;
     }

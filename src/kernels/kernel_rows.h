@@ -34,6 +34,7 @@ typedef struct wf_kernel_family {
     bool (*admissible)(wf_kernel_ask *ask);         /* right results; false: ask->why says what is in the way */
     bool (*wanted)(const wf_kernel_ask *ask);       /* worth taking when nobody forces it */
     weft_status (*build)(const wf_kernel_ask *ask, wf_kernel_choice *out);
+    void (*key)(const wf_kernel_req *req, const void *problem, wf_tune_key *out); /* all but op; NULL: not tuned */
 } wf_kernel_family;
 #define WF_PROBLEM_BYTES 1024
 extern const wf_kernel_family wf_matrix_family, wf_sdpa_family, wf_topk_family, wf_scan_family, wf_sort_family, wf_scatter_family;

@@ -3,6 +3,7 @@
  */
 #include "kernel_rows.h"
 #include "kernels_cpu.h"
+#include "rows_reduce.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,15 +93,14 @@ static void note(char *reasons, size_t size, size_t *used, const char *row, cons
         *used += (size_t)snprintf(reasons + *used, size - *used, "%s%s: %s", *used ? "; " : "", row, why);
 }
 
-/* Walk the rows in order: the forced one, else the first that is admissible and wanted. A row whose text
+/* Walk the rows in order: the named one, else the first that is admissible and wanted. A row whose text
  * cannot be made (too many bindings with this epilogue) is passed over like an inadmissible one. */
-static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const op_names *op, const void *problem,
+static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const op_names *op, const void *problem, const char *forced,
                           wf_kernel_choice *out)
 {
-    char forced[64], reasons[sizeof out->passed] = "";
+    char reasons[sizeof out->passed] = "";
     size_t used = 0;
     bool known = false;
-    wf_kernel_forced(op->spoken, forced, sizeof forced);
     for (size_t i = 0; i < WF_COUNT(rows); i++) {
         const wf_kernel_row *row = &rows[i];
         if (strcmp(row->op, op->rows) != 0 || (forced[0] && strcmp(forced, row->name) != 0))
@@ -132,24 +132,171 @@ static weft_status choose(const wf_caps *caps, const wf_kernel_req *req, const o
         note(reasons, sizeof reasons, &used, row->name, ask.why);
     }
     if (!known)
-        return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL: %s has no row \"%s\"", op->spoken, forced);
-    return wf_fail(WEFT_E_UNSUPPORTED, "%s: no kernel row fits%s%s: %s", op->spoken, forced[0] ? ", WEFT_KERNEL asks for " : "",
-                   forced, reasons);
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s has no row \"%s\" on this device", op->spoken, forced);
+    return wf_fail(WEFT_E_UNSUPPORTED, "%s: no kernel row fits%s%s: %s", op->spoken, forced[0] ? ", asked for is " : "", forced, reasons);
+}
+
+typedef union problem {
+    uint8_t bytes[WF_PROBLEM_BYTES];
+    int64_t align;
+} problem_words;
+
+static bool is_cpu(const wf_caps *caps) { return caps->runs_kir && !caps->runs_wgsl; }
+
+/* The problem of a request to a device that takes WGSL. */
+static weft_status read_request(const wf_caps *caps, const wf_kernel_req *req, op_names *op, problem_words *problem)
+{
+    if (!name_op(req, op))
+        return wf_fail(WEFT_E_UNSUPPORTED, "%s: no kernel on this device", wf_op_table[req->op].name);
+    memset(problem, 0, sizeof *problem);
+    return op->family->read(caps, req, problem->bytes);
 }
 
 weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
 {
-    if (caps->runs_kir && !caps->runs_wgsl)
+    if (is_cpu(caps))
         return wf_kernel_choose_cpu(caps, req, out);
     op_names op;
-    union {
-        uint8_t bytes[WF_PROBLEM_BYTES];
-        int64_t align;
-    } problem;
-    if (!name_op(req, &op))
-        return wf_fail(WEFT_E_UNSUPPORTED, "%s: no kernel on this device", wf_op_table[req->op].name);
-    memset(&problem, 0, sizeof problem);
+    problem_words problem;
+    char forced[64];
     memset(out, 0, sizeof *out);
-    WF_TRY(op.family->read(caps, req, problem.bytes));
-    return choose(caps, req, &op, problem.bytes, out);
+    WF_TRY(read_request(caps, req, &op, &problem));
+    if (wf_kernel_forced(op.spoken, forced, sizeof forced))
+        return choose(caps, req, &op, problem.bytes, forced, out);
+    if (req->row) {
+        weft_status st = choose(caps, req, &op, problem.bytes, req->row, out);
+        if (st != WEFT_E_UNSUPPORTED || req->only)
+            return st;
+    }
+    return choose(caps, req, &op, problem.bytes, "", out);
+}
+
+/* ---- for the tuner ---- */
+
+static bool tune_op_of(const char *spoken, uint8_t *out)
+{
+    for (unsigned i = 0; i < WF_TUNE_OPS; i++)
+        if (strcmp(wf_tune_op_name(i), spoken) == 0) {
+            *out = (uint8_t)i;
+            return true;
+        }
+    return false;
+}
+
+bool wf_kernel_tune_key(const wf_caps *caps, const wf_kernel_req *req, wf_tune_key *out)
+{
+    op_names op;
+    problem_words problem;
+    memset(out, 0, sizeof *out);
+    if (!name_op(req, &op) || !tune_op_of(op.spoken, &out->op))
+        return false;
+    if (is_cpu(caps))
+        return wf_kernel_tune_key_cpu(req, out);
+    if (!op.family->key || read_request(caps, req, &op, &problem) != WEFT_OK)
+        return false;
+    op.family->key(req, problem.bytes, out);
+    return true;
+}
+
+/* Work whose plain row takes a second or more on slow processors. */
+enum { PLAIN_BUCKETS = 28 }; /* of M N K together: 2^28 terms */
+
+static bool is_hopeless(const char *row, const wf_tune_key *key)
+{
+    return strstr(row, "plain") && key->bucket[0] + key->bucket[1] + key->bucket[2] + key->bucket[3] > PLAIN_BUCKETS;
+}
+
+int wf_kernel_rows(const wf_caps *caps, const wf_kernel_req *req, const char *names[WF_TUNE_ROWS])
+{
+    op_names op;
+    problem_words problem;
+    wf_tune_key key;
+    int n = 0, kept = 0;
+    if (!wf_kernel_tune_key(caps, req, &key))
+        return 0;
+    if (is_cpu(caps))
+        n = wf_kernel_rows_cpu(req, names);
+    else if (read_request(caps, req, &op, &problem) == WEFT_OK)
+        for (size_t i = 0; i < WF_COUNT(rows) && n < WF_TUNE_ROWS; i++) {
+            wf_kernel_ask ask = {.caps = caps, .req = req, .row = &rows[i], .problem = problem.bytes};
+            if (strcmp(rows[i].op, op.rows) == 0 && has_features(&ask) && op.family->admissible(&ask))
+                names[n++] = rows[i].name;
+        }
+    for (int i = 0; i < n; i++)
+        if (!is_hopeless(names[i], &key) || n == 1)
+            names[kept++] = names[i];
+    return kept;
+}
+
+/* ---- WEFT_KERNEL ---- */
+
+bool wf_kernel_is_forced(const wf_kernel_req *req)
+{
+    op_names op;
+    char row[64];
+    return name_op(req, &op) && wf_kernel_forced(op.spoken, row, sizeof row);
+}
+
+/* The operations that WEFT_KERNEL names, and whose rows of the table they take. */
+static const struct spoken_op {
+    const char *name, *rows;
+} spoken_ops[] = {{"matmul", "matrix"}, {"linear", "matrix"}, {"qlinear", "qlinear"}, {"reduce", ""}, {"sdpa", "sdpa"},
+                  {"topk", "topk"}, {"scan", "scan"}, {"sort", "sort"}, {"scatter", "scatter"}};
+
+bool wf_kernel_row_known(const char *op, const char *row)
+{
+    const struct spoken_op *s = spoken_ops;
+    while (s < spoken_ops + WF_COUNT(spoken_ops) && strcmp(s->name, op) != 0)
+        s++;
+    if (s == spoken_ops + WF_COUNT(spoken_ops))
+        return false;
+    for (size_t i = 0; i < WF_COUNT(rows); i++)
+        if (strcmp(rows[i].op, s->rows) == 0 && strcmp(rows[i].name, row) == 0)
+            return true;
+    if (!s->rows[0])
+        return wf_reduce_row_named(row) >= 0;
+    for (int i = 0; wf_kernel_row_cpu(op, i); i++)
+        if (strcmp(wf_kernel_row_cpu(op, i), row) == 0)
+            return true;
+    return false;
+}
+
+static weft_status refuse_row(const char *part, int n, const struct spoken_op *s)
+{
+    wf_str list = WF_STR_INIT;
+    weft_status st;
+    for (size_t i = 0; i < WF_COUNT(rows); i++)
+        if (strcmp(rows[i].op, s->rows) == 0)
+            wf_str_addf(&list, " %s", rows[i].name);
+    for (int i = 0; !s->rows[0] && i <= WF_KSTRAT_LANES; i++)
+        wf_str_addf(&list, " %s", wf_reduce_row_name((unsigned)i));
+    for (int i = 0; wf_kernel_row_cpu(s->name, i); i++)
+        wf_str_addf(&list, "%s %s", i ? "" : "; on the CPU", wf_kernel_row_cpu(s->name, i));
+    st = wf_fail(WEFT_E_VALUE, "WEFT_KERNEL: \"%.*s\" names no row of %s; known:%s", n, part, s->name, list.ptr ? list.ptr : "");
+    wf_str_free(&list);
+    return st;
+}
+
+weft_status wf_kernel_check_env(void)
+{
+    for (const char *p = getenv("WEFT_KERNEL"); p && *p;) {
+        int part = (int)strcspn(p, ","), shown = WF_MIN(part, 60);
+        char op[16] = "", row[64] = "";
+        const char *colon = memchr(p, ':', (size_t)part);
+        if (colon) {
+            snprintf(op, sizeof op, "%.*s", (int)(colon - p), p);
+            snprintf(row, sizeof row, "%.*s", (int)(p + part - colon - 1), colon + 1);
+        }
+        const struct spoken_op *s = NULL;
+        for (size_t i = 0; i < WF_COUNT(spoken_ops); i++)
+            if (strcmp(spoken_ops[i].name, op) == 0)
+                s = &spoken_ops[i];
+        if (!s)
+            return wf_fail(WEFT_E_VALUE, "WEFT_KERNEL: \"%.*s\" is not op:row; known operations: matmul linear qlinear reduce sdpa topk scan sort scatter",
+                           shown, p);
+        if (!wf_kernel_row_known(op, row))
+            return refuse_row(p, shown, s);
+        p += part + (p[part] == ',');
+    }
+    return WEFT_OK;
 }

@@ -10,6 +10,7 @@
 #include "hal.h"
 #include "node.h"
 #include "text_cache.h"
+#include "tune_table.h"
 
 typedef struct wf_operand {
     weft_dtype dtype;
@@ -49,6 +50,8 @@ typedef struct wf_kernel_req {
     const wf_kir *epilogue;
     wf_texts *texts;          /* where the texts of rows are kept; NULL: nowhere */
     uint64_t skip;            /* rows that are no longer asked, one bit a wf_kernel_choice.place */
+    const char *row;          /* this row where it fits, before the others; NULL: none. WEFT_KERNEL comes before it */
+    bool only;                /* no other row than that */
     const wf_unfold *unfold; /* MATMUL on the CPU: that operand's view has offset and batch strides alone. NULL: none */
 } wf_kernel_req;
 
@@ -87,6 +90,18 @@ typedef struct wf_kernel_choice {
  * appended by the compiler: it leaves launch.n_static at its own count).
  * Errors: UNSUPPORTED (why no row fits). */
 weft_status wf_kernel_choose(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out);
+
+/* What a measured choice among the rows of a request is kept under; false: this kind of request is not tuned. */
+bool wf_kernel_tune_key(const wf_caps *caps, const wf_kernel_req *req, wf_tune_key *out);
+/* The rows that are admissible, wanted or not; their names are static. A slow plain row is left out of large work, where it
+ * cannot win. Gives their number. */
+int wf_kernel_rows(const wf_caps *caps, const wf_kernel_req *req, const char *rows[WF_TUNE_ROWS]);
+/* Does WEFT_KERNEL name a row for this kind of request? */
+bool wf_kernel_is_forced(const wf_kernel_req *req);
+/* Is there such a row, on whatever device? `op` as WEFT_KERNEL names it. */
+bool wf_kernel_row_known(const char *op, const char *row);
+/* VALUE for a WEFT_KERNEL that is not op:row,.. of known operations and rows; the sentence lists those. */
+weft_status wf_kernel_check_env(void);
 
 /* Static words of the matrix kernels (MATMUL and LINEAR, plain dtypes), shared by CPU and WGSL:
  *   0 M  1 N  2 K  3 batch count  4..6 batch extents (outermost first, padded with leading 1s)

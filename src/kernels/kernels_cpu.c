@@ -8,6 +8,7 @@
 #include "kernel_rows.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* ---- words ---- */
 static weft_status put(wf_launch *l, int at, int64_t v)
@@ -65,7 +66,7 @@ static weft_status check_forced(const char *op, const char *only)
 {
     char row[64];
     if (wf_kernel_forced(op, row, sizeof row) && strcmp(row, only) != 0)
-        return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL=%s:%s: the only row here is %s", op, row, only);
+        return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL asks for %s:%s: the only row on the CPU is %s", op, row, only);
     return WEFT_OK;
 }
 
@@ -98,22 +99,42 @@ static const struct matrix_row {
     {"matmul_plain", fits_plain, no_scratch},
 };
 
-static weft_status pick_matrix_row(const char *op, const int32_t *words, const struct matrix_row **out)
+static weft_status named_matrix_row(const char *op, const char *name, const int32_t *words, const struct matrix_row **out)
+{
+    const char *why;
+    for (size_t i = 0; i < WF_COUNT(matrix_rows); i++) {
+        if (strcmp(name, matrix_rows[i].name) != 0)
+            continue;
+        if (!matrix_rows[i].fits(words, &why))
+            return wf_fail(WEFT_E_UNSUPPORTED, "%s:%s does not fit: it takes or needs %s", op, name, why);
+        *out = &matrix_rows[i];
+        return WEFT_OK;
+    }
+    return wf_fail(WEFT_E_UNSUPPORTED, "%s:%s: no such row on the CPU", op, name);
+}
+
+static weft_status pick_matrix_row(const char *op, const wf_kernel_req *req, const int32_t *words, const struct matrix_row **out, char *passed, size_t size)
 {
     char forced[64];
     const char *why;
-    const bool has = wf_kernel_forced(op, forced, sizeof forced);
-    for (size_t i = 0; i < WF_COUNT(matrix_rows); i++) {
-        if (has && strcmp(forced, matrix_rows[i].name) != 0)
-            continue;
-        if (matrix_rows[i].fits(words, &why)) {
-            *out = &matrix_rows[i];
-            return WEFT_OK;
-        }
-        if (has)
-            return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL=%s:%s does not fit: it takes or needs %s", op, forced, why);
+    size_t used = 0;
+    if (wf_kernel_forced(op, forced, sizeof forced)) {
+        weft_status st = named_matrix_row(op, forced, words, out);
+        return st == WEFT_OK ? st : wf_fail(st, "WEFT_KERNEL asks for %s", weft_error_message());
     }
-    return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL=%s:%s: no such row on the CPU", op, forced);
+    if (req->row) {
+        weft_status st = named_matrix_row(op, req->row, words, out);
+        if (st == WEFT_OK || req->only)
+            return st;
+    }
+    for (size_t i = 0; i < WF_COUNT(matrix_rows); i++) {
+        *out = &matrix_rows[i];
+        if (matrix_rows[i].fits(words, &why))
+            return WEFT_OK;
+        if (used < size)
+            used += (size_t)snprintf(passed + used, size - used, "%s%s: it takes or needs %s", used ? "; " : "", matrix_rows[i].name, why);
+    }
+    return wf_fail(WEFT_E_INTERNAL, "%s: no row", op); /* the last fits everything */
 }
 
 static weft_status put_unfold(wf_launch *l, const wf_unfold *u)
@@ -204,10 +225,10 @@ static weft_status read_linear(const wf_kernel_req *req, const wf_launch *l, mat
     return set_batch(l, t, axes, n ? n - 1 : 0);
 }
 
-static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
+/* The words of a product, in l. `bytes`: one of whole numbers, which has a row of its own. */
+static weft_status matrix_words(const wf_kernel_req *req, wf_launch *l, matrix *out, bool *is_bytes)
 {
     matrix t = {0};
-    wf_launch *l = &out->launch[0];
     const weft_dtype a = req->in[0].dtype, b = req->in[1].dtype, o = req->epilogue ? WEFT_DTYPE_F32 : req->out_dtype;
     const bool f64 = a == WEFT_DTYPE_F64 && b == WEFT_DTYPE_F64 && req->out_dtype == WEFT_DTYPE_F64;
     const uint32_t per_byte = req->op == WF_OP_MATMUL ? req->attrs.packed.per_byte : 0;
@@ -225,13 +246,27 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     WF_TRY(put_all(l, 13, t.side[1], 6));
     l->statics[19] = dtype_word(a, 0) | dtype_word(b, 1) | dtype_word(f64 ? WEFT_DTYPE_F64 : o, 2) | (int32_t)(per_byte << 12) | (t.flat ? WF_KERN_FLAT : 0);
     l->n_static = WF_KERN_MAT_WORDS;
+    *out = t;
+    *is_bytes = bytes;
+    return WEFT_OK;
+}
+
+static const char *spoken(const wf_kernel_req *req) { return req->op == WF_OP_LINEAR ? "linear" : "matmul"; }
+
+static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out)
+{
+    matrix t;
+    bool bytes;
+    wf_launch *l = &out->launch[0];
+    const weft_dtype a = req->in[0].dtype, b = req->in[1].dtype;
+    WF_TRY(matrix_words(req, l, &t, &bytes));
     static const struct matrix_row unfolds = {"matmul_unfold", fits_packed, wf_kern_packed_scratch};
     static const struct matrix_row eights = {"matmul_i8", fits_plain, wf_kern_i8_scratch};
     const struct matrix_row *row = bytes ? &eights : &unfolds;
     if (req->unfold)
         WF_TRY(put_unfold(l, req->unfold));
     else if (!bytes)
-        WF_TRY(pick_matrix_row(req->op == WF_OP_LINEAR ? "linear" : "matmul", l->statics, &row));
+        WF_TRY(pick_matrix_row(spoken(req), req, l->statics, &row, out->passed, sizeof out->passed));
     l->row = row->name;
     out->scratch_bytes = row->scratch(l->statics, n_threads(caps));
     out->flops = 2 * t.batch * t.m * t.n * t.k;
@@ -241,6 +276,70 @@ static weft_status choose_matrix(const wf_caps *caps, const wf_kernel_req *req, 
     bind(l, 0, WF_ACCESS_READ);
     bind(l, 1, WF_ACCESS_READ);
     return bind_rest(req, l, out, 19);
+}
+
+/* ---- for the tuner, and WEFT_KERNEL's check ---- */
+
+/* A product that several rows may compute. */
+static bool tuned_words(const wf_kernel_req *req, wf_launch *l, matrix *t)
+{
+    bool bytes;
+    if (req->n_in < 2 || weft_dtype_is_quantised(req->in[1].dtype) || req->unfold || (req->op != WF_OP_MATMUL && req->op != WF_OP_LINEAR))
+        return false;
+    memset(l, 0, sizeof *l);
+    l->row = spoken(req);
+    return matrix_words(req, l, t, &bytes) == WEFT_OK && !bytes;
+}
+
+bool wf_kernel_tune_key_cpu(const wf_kernel_req *req, wf_tune_key *out)
+{
+    wf_launch l;
+    matrix t;
+    const char *why;
+    if (!tuned_words(req, &l, &t))
+        return false;
+    const int64_t extents[4] = {t.m, t.n, t.k, t.batch};
+    for (int i = 0; i < 4; i++)
+        out->bucket[i] = wf_tune_bucket(extents[i]);
+    out->dtype[0] = (uint8_t)req->in[0].dtype;
+    out->dtype[1] = (uint8_t)req->in[1].dtype;
+    out->dtype[2] = (uint8_t)req->out_dtype;
+    for (int i = 0; i < 2; i++) /* stride 1 along the rows, along the columns */
+        out->facts |= (uint32_t)(t.side[i][2] == 1) << (2 * i) | (uint32_t)(t.side[i][1] == 1) << (2 * i + 1);
+    for (size_t i = 0; i < WF_COUNT(matrix_rows); i++)
+        out->facts |= (uint32_t)matrix_rows[i].fits(l.statics, &why) << (8 + i);
+    return true;
+}
+
+int wf_kernel_rows_cpu(const wf_kernel_req *req, const char *names[WF_TUNE_ROWS])
+{
+    wf_launch l;
+    matrix t;
+    const char *why;
+    int n = 0;
+    if (!tuned_words(req, &l, &t))
+        return 0;
+    for (size_t i = 0; i < WF_COUNT(matrix_rows); i++)
+        if (matrix_rows[i].fits(l.statics, &why))
+            names[n++] = matrix_rows[i].name;
+    return n;
+}
+
+const char *wf_kernel_row_cpu(const char *op, int i)
+{
+    static const struct { const char *op, *row; } others[] = {
+        {"matmul", "matmul_unfold"}, {"matmul", "matmul_i8"}, {"linear", "matmul_i8"}, {"qlinear", "linear_q8_0"}, {"qlinear", "linear_q4_0"},
+        {"qlinear", "linear_q4_1"}, {"sdpa", "sdpa"}, {"topk", "topk"}, {"scan", "scan"}, {"sort", "sort"}, {"scatter", "scatter"}};
+    const int n = (int)WF_COUNT(matrix_rows);
+    if (strcmp(op, "matmul") == 0 || strcmp(op, "linear") == 0) {
+        if (i < n)
+            return matrix_rows[i].name;
+        i -= n;
+    }
+    for (size_t k = 0; k < WF_COUNT(others); k++)
+        if (strcmp(others[k].op, op) == 0 && i-- == 0)
+            return others[k].row;
+    return NULL;
 }
 
 /* ---- linear, block types ---- */

@@ -11,4 +11,9 @@
  * WEFT_KERNEL=op:row[,op:row..] forces a row. Errors: UNSUPPORTED, with what is in the way. */
 weft_status wf_kernel_choose_cpu(const wf_caps *caps, const wf_kernel_req *req, wf_kernel_choice *out);
 
+/* wf_kernel_tune_key and wf_kernel_rows for that device; out->op is set. */
+bool wf_kernel_tune_key_cpu(const wf_kernel_req *req, wf_tune_key *out);
+int wf_kernel_rows_cpu(const wf_kernel_req *req, const char *names[WF_TUNE_ROWS]);
+const char *wf_kernel_row_cpu(const char *op, int i); /* the i-th row that WEFT_KERNEL may name; NULL past the last */
+
 #endif

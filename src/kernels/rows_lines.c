@@ -236,4 +236,4 @@ static weft_status build_scan(const wf_kernel_ask *ask, wf_kernel_choice *out)
     return scan_launch(ask, CARRY_BLOCKS, cut, &type, &out->launch[2]);
 }
 
-const wf_kernel_family wf_scan_family = {read_scan, scan_admissible, scan_wanted, build_scan};
+const wf_kernel_family wf_scan_family = {read_scan, scan_admissible, scan_wanted, build_scan, NULL};

@@ -389,4 +389,18 @@ done:
     return st;
 }
 
-const wf_kernel_family wf_matrix_family = {read_problem, admissible, wanted, build};
+/* What the rows ask of the operands: how each may be loaded, and whether a matvec may take eight elements at once. */
+static void tune_key(const wf_kernel_req *req, const void *problem, wf_tune_key *out)
+{
+    const matrix_problem *p = problem;
+    bool eights = p->k % 8 == 0 && aligned(&p->a, p->a.row, 8) && (p->quant || aligned(&p->b, p->b.col, 8));
+    const int64_t extents[4] = {p->m, p->n, p->k, p->batch};
+    for (int i = 0; i < 4; i++)
+        out->bucket[i] = wf_tune_bucket(extents[i]);
+    out->dtype[0] = (uint8_t)p->a.dtype;
+    out->dtype[1] = (uint8_t)p->b.dtype;
+    out->dtype[2] = (uint8_t)req->out_dtype;
+    out->facts = (uint32_t)a_mode(p) | (uint32_t)b_mode(p) << 2 | (uint32_t)(p->a.col == 1) << 4 | (uint32_t)(p->b.row == 1) << 5 | (uint32_t)eights << 6;
+}
+
+const wf_kernel_family wf_matrix_family = {read_problem, admissible, wanted, build, tune_key};

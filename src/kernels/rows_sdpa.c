@@ -471,4 +471,4 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
     return WEFT_OK;
 }
 
-const wf_kernel_family wf_sdpa_family = {read_problem, admissible, wanted, build};
+const wf_kernel_family wf_sdpa_family = {read_problem, admissible, wanted, build, NULL};

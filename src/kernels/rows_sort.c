@@ -181,7 +181,7 @@ static weft_status build_sort(const wf_kernel_ask *ask, wf_kernel_choice *out)
     return wf_sort_keys(ask, &s, out);
 }
 
-const wf_kernel_family wf_sort_family = {read_sort, sort_admissible, sort_wanted, build_sort};
+const wf_kernel_family wf_sort_family = {read_sort, sort_admissible, sort_wanted, build_sort, NULL};
 
 /* ---- scatter: the index in order, then every element of the result takes its own run of it ---- */
 
@@ -346,4 +346,4 @@ static weft_status build_scatter(const wf_kernel_ask *ask, wf_kernel_choice *out
     return combine(ask, &out->launch[out->n_launches++]);
 }
 
-const wf_kernel_family wf_scatter_family = {read_scatter, scatter_admissible, always, build_scatter};
+const wf_kernel_family wf_scatter_family = {read_scatter, scatter_admissible, always, build_scatter, NULL};

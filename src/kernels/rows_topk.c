@@ -186,4 +186,4 @@ static weft_status build(const wf_kernel_ask *ask, wf_kernel_choice *out)
     return launch(ask, WHOLE_ROWS, &out->launch[out->n_launches++]);
 }
 
-const wf_kernel_family wf_topk_family = {read_problem, admissible, wanted, build};
+const wf_kernel_family wf_topk_family = {read_problem, admissible, wanted, build, NULL};

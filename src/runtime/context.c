@@ -109,6 +109,8 @@ weft_status wf_ctx_open_on(const weft_ctx_opts *opts, const wf_webgpu_handles *h
     if (!ctx->fallback_is_error && *env_or(NULL, "WEFT_FALLBACK", ""))
         st = wf_fail(WEFT_E_VALUE, "WEFT_FALLBACK is \"%.40s\": only \"error\" is known", getenv("WEFT_FALLBACK"));
     ctx->no_fuse = env_is("WEFT_FUSE", "0");
+    if (st == WEFT_OK)
+        st = wf_kernel_check_env();
     if (st == WEFT_OK && *env_or(NULL, "WEFT_CHECK", ""))
         st = wf_check_open(getenv("WEFT_CHECK"), &ctx->check);
     if (st == WEFT_OK && opts->trace_path)

@@ -68,6 +68,8 @@ static void kernel_text(const wf_explain_kernel *k, size_t number, bool wgsl, wf
         wf_str_addf(out, "      a copy: the view cannot be read in place\n");
     if (k->host)
         wf_str_addf(out, "      on the CPU: %s\n", k->host_why);
+    if (k->chosen[0])
+        wf_str_addf(out, "      %s\n", k->chosen);
     if (k->passed[0])
         wf_str_addf(out, "      passed over: %s\n", k->passed);
     if (wgsl && k->wgsl.len)
@@ -124,6 +126,8 @@ static void kernel_json(const wf_explain_kernel *k, bool wgsl, wf_str *out)
     json_field("why_cpu", k->host_why, out);
     wf_str_add(out, ", ");
     json_field("passed_over", k->passed, out);
+    wf_str_add(out, ", ");
+    json_field("chosen", k->chosen, out);
     if (wgsl && k->wgsl.len) {
         wf_str_add(out, ", ");
         json_field("wgsl", k->wgsl.ptr, out);
@@ -238,6 +242,10 @@ static void as_html(const wf_explain *x, const weft_device_info *device, bool wg
         if (k->host) {
             wf_str_add(out, "on the CPU: ");
             html_text(k->host_why, out);
+            wf_str_add(out, ". ");
+        }
+        if (k->chosen[0]) {
+            html_text(k->chosen, out);
             wf_str_add(out, ". ");
         }
         if (k->passed[0]) {
