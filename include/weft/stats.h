@@ -33,6 +33,7 @@ typedef struct weft_stats {
     uint64_t cache_stored;     /* those written to it */
     uint64_t cache_refused;    /* its files that were passed over: damaged, foreign */
     uint64_t handles_live;     /* tensors and scopes that are alive */
+    uint64_t rows_measured;    /* rows of kernels that weft_tune timed */
 } weft_stats;
 
 /* Read the counters. Errors: WEFT_E_CONTEXT for a closed context or a NULL. */

@@ -22,6 +22,7 @@
 #include "weft/status.h"
 #include "weft/tap.h"
 #include "weft/tensor.h"
+#include "weft/tune.h"
 #include "weft/warm.h"
 /* The parts a build may leave out (WEFT_MODEL=OFF) are included by name: weft/format.h, weft/text.h,
  * weft/model.h. */

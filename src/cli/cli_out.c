@@ -163,7 +163,7 @@ json_t *cli_json_stats(weft_ctx *ctx)
         {"submits", s.submits}, {"copies", s.copies}, {"fallbacks", s.fallbacks}, {"cpu_programs", s.cpu_programs},
         {"bytes_up", s.bytes_up}, {"bytes_down", s.bytes_down}, {"static_uploads", s.static_uploads},
         {"step_uploads", s.step_uploads}, {"texts_generated", s.texts_generated}, {"cache_found", s.cache_found},
-        {"cache_stored", s.cache_stored}, {"cache_refused", s.cache_refused},
+        {"cache_stored", s.cache_stored}, {"cache_refused", s.cache_refused}, {"rows_measured", s.rows_measured},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         json_object_set_new(j, rows[i].name, json_integer((json_int_t)rows[i].value));

@@ -101,6 +101,8 @@ typedef struct wf_device_vt {
     /* CPU only, others NULL: a buffer that is the caller's memory, aligned to 16 bytes, only read, and readable for
      * WF_BORROW_TAIL bytes beyond its end. release(user) is called when it is destroyed. */
     weft_status (*buffer_borrow)(wf_device *d, uint32_t id, const void *ptr, uint64_t size_bytes, void (*release)(void *user), void *user);
+    /* A clock of its own, in nanoseconds, that counts what it was given to do; NULL: wf_now_ns. */
+    uint64_t (*clock)(wf_device *d);
 } wf_device_vt;
 
 struct wf_device {
@@ -136,6 +138,11 @@ void wf_webgpu_note_lost(wf_device *d, const char *message);
 weft_status wf_webgpu_wrap(wf_device *d, uint32_t id, void *buffer, uint64_t need_bytes, void (*release)(void *user), void *user);
 void *wf_webgpu_handle(wf_device *d, uint32_t id); /* the WGPUBuffer; NULL: none, or no WebGPU device */
 void wf_cpu_describe(weft_device_info *out);
+/* null device: `cost` says how long a command with this label takes on its clock, in nanoseconds; WF_NULL_FAILS when it is run,
+ * WF_NULL_REFUSED when its program is made. NULL: real time again. */
+enum { WF_NULL_FAILS = -1, WF_NULL_REFUSED = -2 };
+typedef int64_t (*wf_null_cost)(void *user, const char *label, const wf_cmd *cmd /* NULL: the program is made */);
+void wf_null_set_cost(wf_device *d, wf_null_cost cost, void *user);
 /* null device: what was last submitted */
 void wf_null_last(wf_device *d, const void **list, size_t *list_bytes, const void **statics, size_t *static_bytes,
                   const void **step, size_t *step_bytes);

@@ -109,6 +109,9 @@ weft_status wf_ctx_open_on(const weft_ctx_opts *opts, const wf_webgpu_handles *h
     if (!ctx->fallback_is_error && *env_or(NULL, "WEFT_FALLBACK", ""))
         st = wf_fail(WEFT_E_VALUE, "WEFT_FALLBACK is \"%.40s\": only \"error\" is known", getenv("WEFT_FALLBACK"));
     ctx->no_fuse = env_is("WEFT_FUSE", "0");
+    ctx->tune_off = env_is("WEFT_TUNE", "off");
+    if (st == WEFT_OK && !ctx->tune_off && *env_or(NULL, "WEFT_TUNE", ""))
+        st = wf_fail(WEFT_E_VALUE, "WEFT_TUNE is \"%.40s\": only \"off\" is known", getenv("WEFT_TUNE"));
     if (st == WEFT_OK)
         st = wf_kernel_check_env();
     if (st == WEFT_OK && *env_or(NULL, "WEFT_CHECK", ""))
@@ -163,6 +166,8 @@ void weft_ctx_close(weft_ctx *ctx)
     wf_check_close(ctx->check);
     ctx->check = NULL;
     wf_explain_drop(ctx);
+    wf_tune_drop(ctx);
+    wf_tune_table_free(&ctx->tuned);
     for (int b = 0; b < WF_PLAN_BUCKETS; b++)
         while (ctx->plans[b]) {
             wf_plan *next = ctx->plans[b]->next;

@@ -4,7 +4,7 @@
  * a storage or may be updated in place), and the plan is looked up by their hash and compared byte by
  * byte. Values of run-time scalars and the leaves' bytes are not part of it.
  */
-#include "runtime.h"
+#include "tune.h"
 
 typedef struct wf_walk {
     wf_node *node;
@@ -146,7 +146,7 @@ static weft_status build_key(weft_ctx *ctx, int n_targets)
     if (bound * 8 > ctx->key.cap)
         WF_TRY(wf_grow((void **)&ctx->key.ptr, &ctx->key.cap, bound * 8, 1));
     uint64_t *base = (uint64_t *)(void *)ctx->key.ptr, *p = base;
-    *p++ = ctx->n_order;
+    *p++ = ctx->n_order | (uint64_t)(ctx->tune_off ? 0 : ctx->tuned.generation) << 32;
     for (size_t i = 0; i < ctx->n_order; i++) {
         wf_node *n = ctx->order[i];
         uint64_t stored = n->storage != NULL;
@@ -189,7 +189,20 @@ static void evict_oldest(weft_ctx *ctx)
 static wf_compile_env env_of(weft_ctx *ctx)
 {
     return (wf_compile_env){.dev = ctx->dev, .programs = &ctx->programs, .host = ctx->dev->caps.runs_wgsl ? wf_ctx_host : NULL, .user = ctx,
-                            .texts = &ctx->texts, .no_fuse = ctx->no_fuse};
+                            .texts = &ctx->texts, .no_fuse = ctx->no_fuse, .tuned = ctx->tune_off ? NULL : &ctx->tuned};
+}
+
+/* Its static words, on the device. */
+static weft_status upload_statics(weft_ctx *ctx, wf_plan *p)
+{
+    if (!p->static_bytes)
+        return WEFT_OK;
+    weft_status st = wf_buffer_new(ctx, p->static_bytes, &p->static_buffer);
+    if (st == WEFT_OK)
+        st = ctx->dev->vt->write(ctx->dev, p->static_buffer, 0, p->statics, p->static_bytes);
+    ctx->stats.static_uploads++;
+    ctx->stats.bytes_up += p->static_bytes;
+    return st;
 }
 
 static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan **out)
@@ -204,13 +217,8 @@ static weft_status make_plan(weft_ctx *ctx, wf_hash128 h, int n_targets, wf_plan
     p->key = wf_alloc(ctx->key.len);
     if (!p->key)
         st = wf_fail_oom(ctx->key.len);
-    if (st == WEFT_OK && p->static_bytes) {
-        st = wf_buffer_new(ctx, p->static_bytes, &p->static_buffer);
-        if (st == WEFT_OK)
-            st = ctx->dev->vt->write(ctx->dev, p->static_buffer, 0, p->statics, p->static_bytes);
-        ctx->stats.static_uploads++;
-        ctx->stats.bytes_up += p->static_bytes;
-    }
+    if (st == WEFT_OK)
+        st = upload_statics(ctx, p);
     if (st != WEFT_OK) {
         wf_plan_destroy(ctx, p);
         return st;
@@ -309,6 +317,28 @@ weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending
     return WEFT_OK;
 }
 
+weft_status wf_eval_compile_pass(weft_ctx *ctx, int n_targets, wf_tune_pass *pass, wf_plan **out)
+{
+    wf_compile_env env = env_of(ctx);
+    wf_plan *p = NULL;
+    env.tuned = NULL;
+    env.pass = pass;
+    WF_TRY(wf_compile(&env, ctx->order, (int32_t)ctx->n_order, ctx->stealable, ctx->targets, n_targets, &p));
+    weft_status st = upload_statics(ctx, p);
+    if (st == WEFT_OK)
+        *out = p;
+    else
+        wf_plan_destroy(ctx, p);
+    return st;
+}
+
+weft_status wf_eval_tune(weft_ctx *ctx, wf_node *const *nodes, int n, wf_tune *t)
+{
+    int n_targets;
+    WF_TRY(prepare(ctx, nodes, n, &n_targets));
+    return n_targets && !ctx->trial ? wf_tune_graph(ctx, t, n_targets) : WEFT_OK;
+}
+
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited)
 {
     int n_targets;
@@ -320,6 +350,10 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
         return compile_trial(ctx, n_targets, ctx->trial, NULL);
     if (atomic_exchange(&ctx->core.cancel, false))
         return wf_fail(WEFT_E_CANCELLED, "cancelled");
+    if (ctx->tune) {
+        WF_TRY(wf_tune_graph(ctx, ctx->tune, n_targets));
+        WF_TRY(build_key(ctx, n_targets)); /* what it found is part of the key */
+    }
     if (ctx->explain)
         WF_TRY(compile_trial(ctx, n_targets, NULL, ctx->explain));
     wf_hash128 h = wf_hash(ctx->key.ptr, ctx->key.len, 1);

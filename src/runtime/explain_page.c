@@ -86,7 +86,7 @@ static void as_text(const wf_explain *x, const weft_device_info *device, bool wg
 
 /* ---- JSON ---- */
 
-static void json_string(const char *s, wf_str *out)
+void wf_json_string(const char *s, wf_str *out)
 {
     wf_str_add(out, "\"");
     for (; s && *s; s++) {
@@ -106,7 +106,7 @@ static void json_string(const char *s, wf_str *out)
 static void json_field(const char *name, const char *value, wf_str *out)
 {
     wf_str_addf(out, "\"%s\": ", name);
-    json_string(value, out);
+    wf_json_string(value, out);
 }
 
 static void kernel_json(const wf_explain_kernel *k, bool wgsl, wf_str *out)

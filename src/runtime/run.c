@@ -100,7 +100,7 @@ static void resolve(weft_ctx *ctx, wf_plan *plan)
     ctx->next_list_key += plan->n_parts + 1;
 }
 
-static void fill_step(const weft_ctx *ctx, const wf_plan *plan, uint32_t *step)
+void wf_plan_fill_step(const weft_ctx *ctx, const wf_plan *plan, uint32_t *step)
 {
     for (int32_t i = 0; i < plan->n_scalars; i++)
         step[i] = ctx->order[plan->scalar_order[i]]->scalar_bits;
@@ -174,7 +174,7 @@ static weft_status run_parts(weft_ctx *ctx, wf_plan *plan, bool *waited)
     uint32_t step[WF_STEP_BYTES / 4];
     uint64_t fence = 0, begin = wf_trace_now(&ctx->trace);
     if (plan->step_bytes)
-        fill_step(ctx, plan, step);
+        wf_plan_fill_step(ctx, plan, step);
     for (uint32_t i = 0; i < plan->n_parts; i++)
         WF_TRY(submit_part(ctx, plan, i, step, &fence));
     ctx->stats.copies += plan->n_copies;

@@ -82,6 +82,9 @@ struct weft_ctx {
     wf_check *check;  /* WEFT_CHECK; else NULL */
     wf_explain *explain; /* between weft_explain_begin and its end; else NULL */
     wf_taps *taps;    /* NULL: none was ever set */
+    wf_tune_table tuned; /* measured choices; plans know its generation */
+    bool tune_off;       /* WEFT_TUNE=off: they do not count */
+    struct wf_tune *tune; /* between weft_tune_begin and its end; else NULL */
     /* scratch of the evaluation that runs */
     wf_node **order;
     size_t n_order, cap_order;
@@ -105,6 +108,11 @@ weft_status wf_eval_explain(weft_ctx *ctx, wf_node *const *nodes, int n, wf_expl
 void wf_explain_drop(weft_ctx *ctx);
 /* Compiles without making new programs of a device that takes WGSL: they are listed. When there are none the plan is made and kept. */
 weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending *pending);
+/* Tunes what evaluating nodes would run. */
+weft_status wf_eval_tune(weft_ctx *ctx, wf_node *const *nodes, int n, struct wf_tune *t);
+void wf_tune_drop(weft_ctx *ctx);
+/* The plan of the graph in ctx->order, for one round of a tuner; destroyed with wf_plan_destroy. */
+weft_status wf_eval_compile_pass(weft_ctx *ctx, int n_targets, wf_tune_pass *pass, wf_plan **out);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);
 /* read.c: a computed tensor whose elements are one run of its storage; the caller releases it */
 weft_status wf_materialise(weft_ctx *ctx, weft_tensor *t, weft_tensor **out);
@@ -113,6 +121,7 @@ void wf_ctx_forget(weft_ctx *ctx, void *dst);
 /* Bytes of a buffer, waited for. */
 weft_status wf_read_back(weft_ctx *ctx, uint32_t buffer, uint64_t offset, void *dst, uint64_t size_bytes);
 /* run.c */
+void wf_plan_fill_step(const weft_ctx *ctx, const wf_plan *plan, uint32_t *step); /* run-time scalars and counts of this evaluation */
 weft_status wf_plan_run(weft_ctx *ctx, wf_plan *plan, bool *waited);
 void wf_plan_destroy(weft_ctx *ctx, wf_plan *plan);
 weft_status wf_run_host_part(weft_ctx *ctx, wf_plan *plan, const wf_plan_part *part, const void *step);

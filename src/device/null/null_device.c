@@ -31,6 +31,9 @@ typedef struct null_device {
     size_t step_bytes;
     bool replays; /* WEFT_NULL_REPLAY=1: a list whose key is that of the last one is not copied again */
     uint64_t key;
+    wf_null_cost cost; /* NULL: none */
+    void *cost_user;
+    uint64_t now_ns;   /* of its clock, with `cost` */
 } null_device;
 
 static null_device *null_of(wf_device *d) { return (null_device *)d; }
@@ -134,6 +137,8 @@ static weft_status program_create(wf_device *d, uint32_t id, const wf_program_de
     null_device *c = null_of(d);
     if (desc->n_bind > WF_MAX_BIND)
         return wf_fail(WEFT_E_VALUE, "null: %u bindings, at most %d", desc->n_bind, WF_MAX_BIND);
+    if (c->cost && desc->label && c->cost(c->cost_user, desc->label, NULL) == WF_NULL_REFUSED)
+        return wf_fail(WEFT_E_INTERNAL, "null: program \"%s\" is refused", desc->label);
     wf_lock(&c->lock);
     weft_status st = wf_id_insert(&c->programs, "program", id, c);
     wf_unlock(&c->lock);
@@ -170,11 +175,38 @@ static weft_status record(null_device *c, const wf_cmdlist *list)
     return WEFT_OK;
 }
 
+/* The clock goes on by what the dispatches of a list cost. */
+static weft_status spend(null_device *c, const wf_cmdlist *list)
+{
+    for (uint32_t i = 0; c->cost && list->labels && i < list->n_cmds; i++) {
+        int64_t ns = c->cost(c->cost_user, list->labels[list->cmds[i].label], &list->cmds[i]);
+        if (ns < 0)
+            return wf_fail(WEFT_E_INTERNAL, "null: \"%s\" fails", list->labels[list->cmds[i].label]);
+        c->now_ns += (uint64_t)ns;
+    }
+    return WEFT_OK;
+}
+
+static uint64_t clock_ns(wf_device *d)
+{
+    null_device *c = null_of(d);
+    return c->cost ? c->now_ns : wf_now_ns();
+}
+
+void wf_null_set_cost(wf_device *d, wf_null_cost cost, void *user)
+{
+    null_device *c = null_of(d);
+    c->cost = cost;
+    c->cost_user = user;
+}
+
 static weft_status submit(wf_device *d, const wf_cmdlist *list, uint64_t *fence)
 {
     null_device *c = null_of(d);
     wf_lock(&c->lock);
-    weft_status st = record(c, list);
+    weft_status st = spend(c, list);
+    if (st == WEFT_OK)
+        st = record(c, list);
     if (st == WEFT_OK)
         *fence = ++c->fence;
     wf_unlock(&c->lock);
@@ -213,6 +245,7 @@ static const wf_device_vt null_vt = {
     .submit = submit,
     .wait = wait_fence,
     .map = map_buffer,
+    .clock = clock_ns,
 };
 
 void wf_null_describe(weft_device_info *info)
