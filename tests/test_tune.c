@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "../src/runtime/tune.h"
+#include "../src/runtime/tuner.h"
 
 #define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 

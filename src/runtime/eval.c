@@ -4,7 +4,7 @@
  * a storage or may be updated in place), and the plan is looked up by their hash and compared byte by
  * byte. Values of run-time scalars and the leaves' bytes are not part of it.
  */
-#include "tune.h"
+#include "tuner.h"
 
 typedef struct wf_walk {
     wf_node *node;

@@ -1,7 +1,7 @@
 /* tune.c - measured choices: a graph is compiled once for each row that its kernels may take, the rows of each kind of kernel
  * are timed side by side, and the fastest goes to the context's table, which later plans ask.
  */
-#include "tune.h"
+#include "tuner.h"
 
 enum { REPEATS_MAX = 1000 };
 #define DEFAULT_BUDGET_S 30.0

@@ -4,7 +4,7 @@
  * read where they lie; everything else is a scratch buffer of ordinary numbers. A list repeats the commands until a run takes a few
  * milliseconds, and the rows are run in turn, so that what else the machine does meets all of them.
  */
-#include "tune.h"
+#include "tuner.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* tune_page.c - the report of a tuner as text or JSON. */
-#include "tune.h"
+#include "tuner.h"
 
 #include "explain_page.h"
 

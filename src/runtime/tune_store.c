@@ -5,7 +5,7 @@
  *
  * The identity is all that the entries are valid for: device, driver, implementation, limits and version of the library.
  */
-#include "tune.h"
+#include "tuner.h"
 
 #include "weft/weft.h"
 

@@ -1,6 +1,6 @@
-/* tune.h - inside tuning: what its files share, and the table as bytes. */
-#ifndef WF_TUNE_H
-#define WF_TUNE_H
+/* tuner.h - inside tuning: what its files share, and the table as bytes. */
+#ifndef WF_TUNER_H
+#define WF_TUNER_H
 
 #include "runtime.h"
 #include "weft/tune.h"
