@@ -98,7 +98,7 @@ def check_layers(names):
 
 def check_include(name, room, number, bracket, target, where):
     base = target.split("/")[-1]
-    if base in LIBRARIES and room not in LIBRARIES[base]:
+    if base in LIBRARIES and room not in LIBRARIES[base] and not target.startswith("weft/"):
         report(name, number, f"{base} belongs to {', '.join(sorted(LIBRARIES[base]))}")
     if bracket == "<" or target.startswith("weft/") or base in LIBRARIES:
         return
