@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run the test programs of a build and count their tests.
 
-    run_tests.py --build DIR [--long] [--sanitizer NAME] [--only SUBSTRING] [--jobs N]
+    run_tests.py --build DIR [--long] [--sanitizer NAME] [--only SUBSTRING] [--skip SUBSTRING] [--jobs N]
 
 Each line of the plan below is one program with one environment. A program that cannot run here is a
 skip with its reason; with WEFT_REQUIRE=webgpu,tint a skip is a failure. Tests on
@@ -216,6 +216,7 @@ def main():
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--sanitizer", default="")
     parser.add_argument("--only", default="")
+    parser.add_argument("--skip", action="append", default=[], metavar="SUBSTRING", help="leave these out; may be given again")
     parser.add_argument("--jobs", type=int, default=2, help="programs that run at once")
     args = parser.parse_args()
     build = os.path.abspath(args.build)
@@ -298,7 +299,7 @@ def main():
     begin = time.time()
     todo = []
     for label, command, extra, needs, seconds, counter in jobs:
-        if args.only and args.only not in label:
+        if args.only not in label or any(text in label for text in args.skip):
             continue
         if needs in missing:
             Counts.skipped += 1
