@@ -129,7 +129,7 @@ class Usage(Case):
 
     def test_help_lists_the_commands(self):
         out = weft("--help")[0]
-        for name in ("run", "score", "explain", "tokenize", "info", "devices", "bench", "make-model"):
+        for name in ("run", "score", "explain", "tune", "tokenize", "info", "devices", "bench", "make-model"):
             self.assertIn("  " + name, out)
 
     def test_each_command_has_help(self):
@@ -499,6 +499,17 @@ class Reports(Case):
                 if folder:
                     self.assertGreater(len(os.listdir(os.path.join(home, folder))), 3)
             self.assertFalse(os.path.exists(home + "/unused"))
+
+    def test_tune_names_the_row_of_each_kind_of_kernel(self):
+        out = weft_json("tune", data("stories260K.F32.gguf"), "--device", "cpu", "--repeats", "1", "--budget", "100")
+        self.assertTrue(out["complete"])
+        self.assertGreater(out["measured"], 0)
+        for kernel in out["kernels"]:
+            rows = {row["row"]: row.get("us", 0) for row in kernel["rows"]}
+            self.assertIn(kernel["usual"], rows)
+            self.assertGreater(rows[kernel["row"]], 0)
+            self.assertGreater(kernel["kernels"], 0)
+        self.assertIn("kinds of kernels with a choice", weft("tune", data("stories260K.F32.gguf"), "--device", "null", "--repeats", "1")[0])
 
     def test_bench_rows_have_value_limit_share_and_samples(self):
         out = weft_json("bench", "softmax", "--filter", "rms_norm", "--device", "cpu")

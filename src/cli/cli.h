@@ -58,6 +58,7 @@ int cli_fail_last(void); /* with the library's sentence */
 int cmd_run(int argc, char **argv);
 int cmd_score(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_tune(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_devices(int argc, char **argv);

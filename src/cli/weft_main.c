@@ -10,6 +10,7 @@ const cli_command cli_commands[] = {
     {"run", "MODEL [options]", "continue a prompt with a language model", cmd_run},
     {"score", "MODEL -p TEXT [options]", "how likely a text is: negative log-likelihood of each token", cmd_score},
     {"explain", "MODEL [options]", "the kernels that a step of a model runs, and why these", cmd_explain},
+    {"tune", "MODEL [options]", "measure which kernels are fastest here for a model's steps", cmd_tune},
     {"tokenize", "FILE -p TEXT [options]", "text to token ids", cmd_tokenize},
     {"info", "FILE [options]", "what a GGUF or safetensors file holds", cmd_info},
     {"devices", "[options]", "every device that can be opened here", cmd_devices},
