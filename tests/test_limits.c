@@ -268,10 +268,16 @@ TEST(what_no_axis_helps_is_an_error_that_says_what_it_needs)
     weft_tensor *y = weft_argsort(numbers(c, WEFT_DTYPE_F32, DIMS(20000)), 0, false), *one = weft_add(numbers(c, WEFT_DTYPE_F32, DIMS(1)), numbers(c, WEFT_DTYPE_F32, DIMS(1)));
     weft_stats stats;
     float sum = 0;
-    assert_int_equal(weft_eval(&y, 1), WEFT_E_UNSUPPORTED);
-    assert_non_null(strstr(weft_error_message(), "sort"));
-    assert_non_null(strstr(weft_error_message(), "80000"));
-    assert_non_null(strstr(weft_error_message(), "4096"));
+    weft_device_info device;
+    assert_int_equal(weft_ctx_device(c, &device), WEFT_OK);
+    if (device.max_binding_bytes > BINDING) { /* the CPU has no such limit */
+        assert_int_equal(weft_eval(&y, 1), WEFT_OK);
+    } else {
+        assert_int_equal(weft_eval(&y, 1), WEFT_E_UNSUPPORTED);
+        assert_non_null(strstr(weft_error_message(), "sort"));
+        assert_non_null(strstr(weft_error_message(), "80000"));
+        assert_non_null(strstr(weft_error_message(), "4096"));
+    }
     assert_int_equal(weft_read(one, &sum, sizeof sum), WEFT_OK);
     assert_true(sum == -16);
     assert_int_equal(weft_ctx_stats(c, &stats), WEFT_OK);
