@@ -23,7 +23,7 @@ static char folder[64];
 static int lines_logged;
 static char last_line[1024];
 
-static void count_line(void *user, weft_log_level level, const char *message)
+static inline void count_line(void *user, weft_log_level level, const char *message)
 {
     (void)user;
     if (level > WEFT_LOG_WARN)
@@ -32,7 +32,7 @@ static void count_line(void *user, weft_log_level level, const char *message)
     snprintf(last_line, sizeof last_line, "%s", message);
 }
 
-static int make_test_folder(void **state)
+static inline int make_test_folder(void **state)
 {
     (void)state;
     lines_logged = 0;
@@ -42,7 +42,7 @@ static int make_test_folder(void **state)
 }
 
 /* Calls fn for each name in the folder; returns their number. */
-static int each_file(void (*fn)(const char *path))
+static inline int each_file(void (*fn)(const char *path))
 {
     char path[512];
     int n = 0;
@@ -60,13 +60,13 @@ static int each_file(void (*fn)(const char *path))
     return n;
 }
 
-static void remove_any(const char *path)
+static inline void remove_any(const char *path)
 {
     if (unlink(path) != 0)
         rmdir(path);
 }
 
-static int drop_test_folder(void **state)
+static inline int drop_test_folder(void **state)
 {
     (void)state;
     weft_set_log(NULL, NULL, WEFT_LOG_ERROR);
@@ -83,7 +83,7 @@ typedef struct file_image {
 static file_image images[FILES_MAX];
 static int n_images;
 
-static void take_image(const char *path)
+static inline void take_image(const char *path)
 {
     file_image *f = &images[n_images++];
     FILE *in = fopen(path, "rb");
@@ -98,14 +98,14 @@ static void take_image(const char *path)
     fclose(in);
 }
 
-static void free_images(void)
+static inline void free_images(void)
 {
     for (int i = 0; i < n_images; i++)
         free(images[i].bytes);
     n_images = 0;
 }
 
-static void put_bytes(const char *path, const void *bytes, size_t n)
+static inline void put_bytes(const char *path, const void *bytes, size_t n)
 {
     FILE *out = fopen(path, "wb");
     assert_non_null(out);

@@ -7,7 +7,7 @@
  * in the byte order of the machine: another one's files fail the check. A file is written under a name of its own and then
  * renamed, so a reader sees all of it or nothing, whoever else writes or is killed meanwhile; it is not flushed to the medium,
  * because what a crash of the system leaves half written fails the check too. The oldest files go when the folder is too large:
- * a file that is used gets a new date, at most once a day. Why files and not one table: docs/decisions/0016-disk-cache.md.
+ * a file that is used gets a new date, at most once a day. Why files and not one table: docs/decisions/0018-disk-cache.md.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -9,6 +9,7 @@ enum { MAX_ADAPTER = 9999 };
 
 typedef struct request {
     const weft_ctx_opts *opts;
+    wf_disk_cache *disk;
     int index; /* the number after the colon, -1: none */
 } request;
 
@@ -16,7 +17,7 @@ typedef struct request {
 
 static weft_status open_cpu(const request *r, wf_device **out) { return wf_cpu_open(r->opts->n_threads, out); }
 
-static weft_status open_webgpu(const request *r, wf_device **out) { return wf_webgpu_open(r->index, r->opts, out); }
+static weft_status open_webgpu(const request *r, wf_device **out) { return wf_webgpu_open_with(r->index, r->opts, r->disk, out); }
 
 /* As a GPU with lowered limits would be, so that splitting is tested without one. */
 static weft_status open_null(const request *r, wf_device **out)
@@ -42,7 +43,7 @@ static weft_status open_adapter_of_kind(const char *kind, const weft_device_info
     for (int i = 0; i < n; i++) {
         if (strcmp(list[i].kind, kind) != 0)
             continue;
-        request one = {r->opts, i};
+        request one = {r->opts, r->disk, i};
         if (open_webgpu(&one, out) == WEFT_OK)
             return WEFT_OK;
         wf_log(WEFT_LOG_WARN, "auto: %s: %s", list[i].name, weft_error_message());
@@ -102,9 +103,15 @@ static weft_status parse(const char *spec, size_t *row, int *index)
 
 weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_stats *stats, atomic_bool *cancel, wf_device **out)
 {
+    return wf_device_open_with(spec, opts, NULL, stats, cancel, out);
+}
+
+weft_status wf_device_open_with(const char *spec, const weft_ctx_opts *opts, wf_disk_cache *disk, weft_stats *stats, atomic_bool *cancel,
+                                wf_device **out)
+{
     static const weft_ctx_opts defaults;
     size_t row;
-    request r = {opts ? opts : &defaults, -1};
+    request r = {opts ? opts : &defaults, disk, -1};
     if (!stats || !cancel)
         return wf_fail(WEFT_E_INTERNAL, "device: no counters or no cancel flag");
     WF_TRY(parse(spec ? spec : "auto", &row, &r.index));

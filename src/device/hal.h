@@ -6,6 +6,7 @@
 #ifndef WF_HAL_H
 #define WF_HAL_H
 
+#include "disk_cache.h"
 #include "kir.h"
 #include "weft/device.h"
 #include "weft/stats.h"
@@ -112,7 +113,9 @@ struct wf_device {
     atomic_bool *cancel; /* polled by long work; never NULL */
 };
 
-/* device.c: one row a backend; SPEC parsing; "auto". */
+/* device.c: one row a backend; SPEC parsing; "auto". `disk`: where compiled pipelines may be kept, outlives the device. */
+weft_status wf_device_open_with(const char *spec, const weft_ctx_opts *opts, wf_disk_cache *disk, weft_stats *stats, atomic_bool *cancel,
+                                wf_device **out);
 weft_status wf_device_open(const char *spec, const weft_ctx_opts *opts, weft_stats *stats, atomic_bool *cancel, wf_device **out);
 
 /* environment.c: WEFT_E_VALUE for a variable with a value that is not known; n_threads as asked for, 0: WEFT_THREADS counts. */
@@ -127,6 +130,7 @@ weft_status wf_device_adopt(const wf_webgpu_handles *handles, const weft_ctx_opt
 weft_status wf_cpu_open(int n_threads, wf_device **out);
 weft_status wf_null_open(wf_device **out); /* as a GPU: takes WGSL; records */
 weft_status wf_webgpu_open(int adapter /* -1: best */, const weft_ctx_opts *opts, wf_device **out);
+weft_status wf_webgpu_open_with(int adapter, const weft_ctx_opts *opts, wf_disk_cache *disk, wf_device **out);
 weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, int *n); /* wf_alloc'd */
 /* A device over handles that a program has already; they stay the program's. */
 struct wf_webgpu_handles {

@@ -74,7 +74,7 @@ static weft_status open_device(weft_ctx *ctx, const weft_ctx_opts *opts, const w
 {
     if (handles)
         return wf_device_adopt(handles, opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
-    return wf_device_open(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, &ctx->stats, &ctx->core.cancel, &ctx->dev);
+    return wf_device_open_with(env_or(opts->device, "WEFT_DEVICE", "auto"), opts, ctx->cache, &ctx->stats, &ctx->core.cancel, &ctx->dev);
 }
 
 weft_status weft_ctx_open(const weft_ctx_opts *opts, weft_ctx **out)

@@ -9,6 +9,12 @@ weft_status wf_webgpu_open(int adapter, const weft_ctx_opts *opts, wf_device **o
     return wf_fail(WEFT_E_DEVICE_INIT, "%s", why);
 }
 
+weft_status wf_webgpu_open_with(int adapter, const weft_ctx_opts *opts, wf_disk_cache *disk, wf_device **out)
+{
+    (void)disk;
+    return wf_webgpu_open(adapter, opts, out);
+}
+
 weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, int *n)
 {
     (void)opts, (void)out, (void)n;

@@ -7,6 +7,7 @@
  * webgpu_lib.c      finding the library and its functions
  * webgpu_adapter.c  adapters of an instance, described
  * webgpu_feature.c  what each implementation can switch on, and why something is off
+ * webgpu_kept.c     compiled pipelines kept between runs
  * webgpu_open.c     opening, closing, the table of entries
  * webgpu_event.c    waiting, error scopes, lost devices
  * webgpu_buffer.c   buffers, writes, deferred destruction
@@ -81,6 +82,7 @@ void wf_wgpu_sv_copy(WGPUStringView v, char *dst, size_t cap);
 
 /* Dawn's extension structures; numbers from its webgpu.h, 0x0005xxxx. */
 enum {
+    WF_DAWN_STYPE_CACHE = 0x00050007,
     WF_DAWN_STYPE_TOGGLES = 0x0005000A,
     WF_DAWN_STYPE_MEMORY_HEAPS = 0x00050013,
     WF_DAWN_STYPE_SUBGROUP_MATRIX_CONFIGS = 0x0005003B,
@@ -94,6 +96,21 @@ typedef struct wf_dawn_toggles {
     size_t n_off;
     const char *const *off;
 } wf_dawn_toggles;
+
+typedef struct wf_dawn_cache {
+    WGPUChainedStruct chain;
+    WGPUStringView isolation_key;
+    struct {
+        WGPUChainedStruct *next;
+        size_t (*call)(size_t key_bytes, const uint8_t *key, size_t value_bytes, uint8_t *value, void *user, void *unused); /* value NULL: its size */
+        void *user, *unused;
+    } load;
+    struct {
+        WGPUChainedStruct *next;
+        void (*call)(size_t key_bytes, const uint8_t *key, size_t value_bytes, const uint8_t *value, void *user, void *unused);
+        void *user, *unused;
+    } store;
+} wf_dawn_cache;
 
 enum { WF_WGPU_MAX_FEATURES = 16 };
 typedef struct wf_wgpu_features {
@@ -217,6 +234,7 @@ typedef struct wf_wgpu_group {
     wf_wgpu_buffer *buffers[WF_WGPU_GROUP_BUFFERS]; /* valid while it is in the cache */
 } wf_wgpu_group;
 
+typedef struct wf_wgpu_kept wf_wgpu_kept;
 typedef struct wf_wgpu_stage wf_wgpu_stage;
 typedef struct wf_wgpu_list wf_wgpu_list;
 
@@ -231,6 +249,7 @@ typedef struct wf_wgpu {
     WGPUQueue queue;
     bool adopted;        /* those four are the caller's */
     wf_wgpu_events *events;
+    wf_wgpu_kept *kept; /* NULL: no pipelines are kept between runs */
     weft_stats own_stats; /* until the owner gives its own */
     atomic_bool own_cancel;
 
@@ -262,6 +281,12 @@ static inline wf_wgpu *wf_wgpu_of(wf_device *d)
 {
     return (wf_wgpu *)d;
 }
+
+/* webgpu_kept.c */
+wf_wgpu_kept *wf_wgpu_kept_new(wf_disk_cache *disk, const wf_wgpu_lib *lib, const weft_device_info *info); /* NULL: nothing to be kept */
+void wf_wgpu_kept_attach(wf_wgpu_kept *k, wf_dawn_cache *chained, WGPUDeviceDescriptor *desc); /* all three outlive the request */
+void wf_wgpu_kept_detach(wf_wgpu_kept *k); /* late callbacks then find and keep nothing */
+void wf_wgpu_kept_free(wf_wgpu_kept *k);
 
 /* webgpu_event.c */
 void wf_wgpu_events_attach(wf_wgpu_events *e, WGPUDeviceDescriptor *desc);

@@ -90,6 +90,7 @@ static void close_device(wf_device *base)
         }
         if (!d->adopted)
             d->lib.DeviceDestroy(d->device);
+        wf_wgpu_kept_detach(d->kept);
         quiet = quiesce(d);
         if (quiet)
             wf_wgpu_reads_free(d);
@@ -102,6 +103,7 @@ static void close_device(wf_device *base)
         return;
     }
     free_events(d->events);
+    wf_wgpu_kept_free(d->kept);
     wf_free(d);
 }
 
@@ -137,10 +139,12 @@ static void on_device(WGPURequestDeviceStatus status, WGPUDevice device, WGPUStr
 static weft_status request_device(wf_wgpu *d, const wf_wgpu_adapter *adapter, const wf_wgpu_features *features)
 {
     wf_dawn_toggles toggles;
+    wf_dawn_cache cache;
     WGPUDeviceDescriptor desc = {.label = wf_wgpu_sv("weft"), .requiredFeatureCount = features->n_want,
                                  .requiredFeatures = features->want, .requiredLimits = &adapter->limits};
     if (wf_wgpu_toggles_device(&d->lib, &toggles))
         desc.nextInChain = &toggles.chain;
+    wf_wgpu_kept_attach(d->kept, &cache, &desc);
     wf_wgpu_events_attach(d->events, &desc);
     wf_wgpu_answer *a = wf_wgpu_answer_new(&d->lib);
     if (!a)
@@ -207,11 +211,12 @@ static weft_status make_ready(wf_wgpu *d, const wf_wgpu_adapter *a)
     return wf_wgpu_buffer_raw(d, WF_STEP_BYTES, WGPUBufferUsage_Uniform, "zero block", &d->zero);
 }
 
-static weft_status start(wf_wgpu *d, wf_wgpu_adapters *adapters, int index)
+static weft_status start(wf_wgpu *d, wf_wgpu_adapters *adapters, int index, wf_disk_cache *disk)
 {
     if (index >= adapters->n)
         return wf_fail(WEFT_E_DEVICE_INIT, "webgpu: adapter %d was asked for, there are %d", index, adapters->n);
     wf_wgpu_adapter *a = &adapters->item[index < 0 ? 0 : index];
+    d->kept = wf_wgpu_kept_new(disk, &d->lib, &a->info);
     WF_TRY(create_device(d, a));
     d->adapter = a->handle;
     a->handle = NULL;
@@ -221,6 +226,11 @@ static weft_status start(wf_wgpu *d, wf_wgpu_adapters *adapters, int index)
 
 weft_status wf_webgpu_open(int adapter, const weft_ctx_opts *opts, wf_device **out)
 {
+    return wf_webgpu_open_with(adapter, opts, NULL, out);
+}
+
+weft_status wf_webgpu_open_with(int adapter, const weft_ctx_opts *opts, wf_disk_cache *disk, wf_device **out)
+{
     wf_wgpu_adapters *adapters = wf_calloc(1, sizeof *adapters);
     wf_wgpu *d = new_device();
     weft_status st = WEFT_E_OOM;
@@ -229,7 +239,7 @@ weft_status wf_webgpu_open(int adapter, const weft_ctx_opts *opts, wf_device **o
     WF_TRY_GOTO(st, wf_wgpu_lib_open(opts, &d->lib), fail);
     WF_TRY_GOTO(st, wf_wgpu_instance_create(&d->lib, &d->instance), fail);
     WF_TRY_GOTO(st, wf_wgpu_adapters_find(&d->lib, d->instance, opts, adapters), fail);
-    WF_TRY_GOTO(st, start(d, adapters, adapter), fail);
+    WF_TRY_GOTO(st, start(d, adapters, adapter, disk), fail);
     wf_wgpu_adapters_free(&d->lib, adapters);
     wf_free(adapters);
     *out = &d->base;
