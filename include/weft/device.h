@@ -34,7 +34,7 @@ typedef struct weft_ctx_opts {
 } weft_ctx_opts;
 
 /* The cache on disk. A library writes no files unasked, so without cache_dir and WEFT_CACHE_DIR nothing is kept; the weft
- * program asks for $XDG_CACHE_HOME/weft, else ~/.cache/weft. Kept are the texts of generated shaders and, where the WebGPU
+ * program asks for $XDG_CACHE_HOME/weft, else ~/.cache/weft. Kept are the texts of shaders, what weft_tune measured and, where the WebGPU
  * implementation hands them out (Dawn), compiled pipelines. Each value is a file whose key holds everything the value
  * follows from: the library and its sources, device, driver, features and limits, the kernel. So nothing goes stale, several
  * processes may share the folder, and it may be removed at any time. The folder is made for this user alone; files that are

@@ -4,7 +4,7 @@
  * the device itself and keeps the fastest for the kind of kernel: operation, dtypes, extents rounded up to powers of two,
  * and what of strides and divisibility the rows ask. Plans made later take it; weft_explain says so. Rows add in different
  * orders, so results of floating-point sums can differ in their last bits from those before tuning; the same row always
- * gives the same bits. WEFT_TUNE=off leaves everything that was measured out of account. docs/tuning.md says when it pays.
+ * gives the same bits. Where there is a cache on disk (weft/device.h) later runs know what was measured. WEFT_TUNE=off leaves everything that was measured out of account. docs/tuning.md says when it pays.
  */
 #ifndef WEFT_TUNE_H
 #define WEFT_TUNE_H

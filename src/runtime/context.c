@@ -132,6 +132,7 @@ weft_status wf_ctx_open_on(const weft_ctx_opts *opts, const wf_webgpu_handles *h
     }
     ctx->programs = (wf_programs){.dev = ctx->dev, .next_id = &ctx->next_id};
     ctx->texts = (wf_texts){.disk = ctx->cache, .stats = &ctx->stats, .caps = &ctx->dev->caps};
+    wf_tune_recall(ctx);
     const weft_device_info *info = &ctx->dev->caps.info;
     wf_log(WEFT_LOG_INFO, "context: device %s (%s: %s, %s), %u threads, asked for as \"%s\"", info->spec, info->kind, info->name, info->implementation,
            info->n_threads, handles ? "(adopted)" : env_or(opts->device, "WEFT_DEVICE", "auto"));

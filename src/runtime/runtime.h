@@ -111,6 +111,7 @@ weft_status wf_eval_warm(weft_ctx *ctx, wf_node *const *nodes, int n, wf_pending
 /* Tunes what evaluating nodes would run. */
 weft_status wf_eval_tune(weft_ctx *ctx, wf_node *const *nodes, int n, struct wf_tune *t);
 void wf_tune_drop(weft_ctx *ctx);
+void wf_tune_recall(weft_ctx *ctx); /* what earlier runs measured, where there is a cache on disk */
 /* The plan of the graph in ctx->order, for one round of a tuner; destroyed with wf_plan_destroy. */
 weft_status wf_eval_compile_pass(weft_ctx *ctx, int n_targets, wf_tune_pass *pass, wf_plan **out);
 weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *waited);

@@ -214,7 +214,10 @@ weft_status weft_tune(weft_tensor *const *tensors, int n, const weft_tune_opts *
     }
     weft_ctx *ctx = tensors[0]->ctx;
     WF_TRY(wf_ctx_enter(ctx, "tune"));
+    uint64_t measured = ctx->stats.rows_measured;
     weft_status st = tune_locked(ctx, tensors, n, opts, out);
+    if (ctx->stats.rows_measured != measured)
+        wf_tune_keep(ctx); /* also what was measured before it was stopped */
     wf_unlock(&ctx->core.lock);
     return st;
 }
@@ -240,6 +243,8 @@ weft_status weft_tune_end(weft_ctx *ctx, char **out)
 {
     WF_TRY(wf_ctx_enter(ctx, "tune_end"));
     weft_status st = ctx->tune ? finish(ctx, ctx->tune, out) : wf_fail(WEFT_E_VALUE, "tune_end without tune_begin");
+    if (ctx->tune)
+        wf_tune_keep(ctx);
     wf_tune_drop(ctx);
     wf_unlock(&ctx->core.lock);
     return st;

@@ -38,5 +38,6 @@ void wf_tune_render(const wf_tune *t, const weft_device_info *device, double sec
  * (damaged, of another device or version: the sentence says which), OOM. */
 weft_status wf_tune_save(weft_ctx *ctx, void *buf, size_t size, size_t *need);
 weft_status wf_tune_load(weft_ctx *ctx, const void *bytes, size_t n);
+void wf_tune_keep(weft_ctx *ctx); /* tune_kept.c: the table to the cache on disk, with what is there; wf_tune_recall: runtime.h */
 
 #endif
