@@ -50,6 +50,20 @@ static weft_tensor *standardised(weft_tensor *x)
     weft_tensor *mean, *var = weft_var_mean(x, AXES(1), 0, true, &mean);
     return weft_mul(weft_sub(x, mean), weft_rsqrt(weft_add(var, number(1e-5))));
 }
+static weft_tensor *spread_of(weft_tensor *x)
+{
+    return weft_sub(weft_max(x, AXES(1), true), weft_min(x, AXES(1), true));
+}
+static weft_tensor *exp_sums(weft_tensor *x)
+{
+    return weft_sum(weft_exp(weft_sub(x, weft_max(x, AXES(1), true))), AXES(1), true);
+}
+/* A third reduction that needs the second, which needs the first. */
+static weft_tensor *moments(weft_tensor *x)
+{
+    weft_tensor *mean, *var = weft_var_mean(x, AXES(1), 0, true, &mean), *u = weft_div(weft_sub(x, mean), weft_sqrt(weft_add(var, number(1))));
+    return weft_sum(weft_mul(weft_mul(u, u), u), AXES(1), false);
+}
 
 #define GRAPHS(G)                                                                                                              \
     G(slice_add_sum, 1, weft_sum(weft_add(weft_slice(X, 1, 2, 18, 2), weft_slice(Y, 1, 1, 17, 2)), AXES(1), false))              \
@@ -84,8 +98,19 @@ static weft_tensor *standardised(weft_tensor *x)
     G(reshape_of_rows, 1, weft_sum(weft_reshape(weft_slice(X, 0, 2, 10, 1), DIMS(4, 2, 20)), AXES(1), false))                    \
     G(two_uses, 1, weft_add(weft_exp(weft_mul(X, Y)), weft_mul(X, Y)))                                                           \
     G(square_of_a_shared_view, 1, weft_mul(weft_transpose(SQUARE, 0, 1), weft_sub(weft_transpose(SQUARE, 0, 1), SQUARE)))        \
-    G(variance, 2, weft_var(X, AXES(1), 1, false))                                                                               \
-    G(standardise, 4, standardised(X))
+    G(variance, 1, weft_var(X, AXES(1), 1, false))                                                                              \
+    G(standardise, 1, standardised(X))                                                                                          \
+    G(variance_of_columns, 1, weft_var(X, AXES(0), 0, true))                                                                    \
+    G(variance_of_everything, 1, weft_var(CUBE, NULL, 0, 1, false))                                                             \
+    G(deviation_over_two_axes, 1, weft_std(CUBE, AXES(0, 2), 1, false))                                                         \
+    G(spread_of_rows, 1, weft_sub(weft_max(X, AXES(1), false), weft_min(X, AXES(1), false)))                                    \
+    G(scaled_to_unit, 1, weft_div(weft_sub(X, weft_min(X, AXES(1), true)), spread_of(X)))                                       \
+    G(softmax_by_hand, 1, weft_div(weft_exp(weft_sub(X, weft_max(X, AXES(1), true))), exp_sums(X)))                             \
+    G(mean_over_deviation, 1, weft_div(weft_mean(X, AXES(1), false), weft_std(X, AXES(1), 1, false)))                           \
+    G(half_standard_columns, 1, f32(standardised(weft_transpose(f16(X), 0, 1))))                                           \
+    G(two_directions, 2, weft_sub(weft_sub(X, weft_mean(X, AXES(1), true)), weft_mean(X, AXES(0), true)))                       \
+    G(mean_of_another_row, 2, weft_sub(X, weft_flip(weft_mean(X, AXES(1), true), 0)))                                           \
+    G(moment_chain, 1, moments(X))
 
 typedef struct named_graph {
     const char *name;

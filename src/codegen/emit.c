@@ -397,6 +397,9 @@ int wf_emit_value(wf_emit *e, int32_t id, const wf_pos *pos)
         return -1;
     if (id == e->anchor)
         return e->anchor_value;
+    for (int i = 0; i < e->n_rows; i++)
+        if (id == e->row[i])
+            return e->row_value[i];
     if (n->kind == WF_CK_SCALAR)
         return scalar_value(e, n);
     if (n->op == WF_OP_FULL)

@@ -18,6 +18,9 @@ typedef struct wf_emit {
     int32_t root;
     int32_t anchor;   /* node whose value is `anchor_value` (an accumulator, IN), -1: none */
     int anchor_value;
+    int n_rows;       /* reductions of the group whose values are known */
+    int32_t row[WF_MAX_HEIGHT * WF_MAX_AT_HEIGHT];
+    int row_value[WF_MAX_HEIGHT * WF_MAX_AT_HEIGHT];
     int depth;
     struct wf_emit_memo *memo; /* values already emitted, by node, position and stage */
 } wf_emit;

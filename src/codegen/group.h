@@ -34,6 +34,10 @@ typedef struct wf_cnode {
     uint32_t layout;        /* leaves: WF_LAYOUT_* */
     int64_t section_blocks; /* leaves in planar layout: wf_storage.section_blocks */
     bool identity;          /* inside its group: has the root's linear index */
+    uint8_t height;         /* a reduction in a group: reductions on the way to the root, itself included */
+    uint32_t row_axes;      /* roots without an anchor that reductions over these axes of the root's shape feed; 0: none */
+    int32_t first_row;      /* roots: reductions of the group beside the anchor, by next_row; -1: none */
+    int32_t next_row;
     int64_t shape[WEFT_MAX_RANK];
     int64_t numel;
     wf_attrs attrs;
@@ -65,7 +69,10 @@ typedef struct wf_group_code {
     } part[WF_KIR_MAX_BIND];
 } wf_group_code;
 
-/* One kernel for a group without a special anchor: elementwise, indexed, reduction, row.
+/* Heights of reductions in a group, and how many may have one: stages of a kernel and accumulators of a stage. */
+enum { WF_MAX_HEIGHT = WF_KIR_MAX_STAGES / 2, WF_MAX_AT_HEIGHT = WF_KIR_MAX_ACC };
+
+/* One kernel for a group without a special anchor: elementwise, indexed, reductions, row.
  * Errors: UNSUPPORTED (too many bindings, words or instructions), OOM. */
 weft_status wf_codegen_group(const wf_cgraph *g, int32_t root, wf_group_code *out);
 /* Epilogue of a MATMUL or LINEAR anchor: 3 outer axes of these extents, value IN. */

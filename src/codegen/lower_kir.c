@@ -1,9 +1,9 @@
-/* lower_kir.c - a group of nodes to one kernel: elementwise, reduction with prologue and epilogue, row
- * op with prologue and epilogue, epilogue of a matrix product, and the writing part of updates.
+/* lower_kir.c - a group of nodes to one kernel: elementwise, row op with prologue and epilogue, epilogue of a
+ * matrix product, and the writing part of updates. Reductions are in lower_reduce.c.
  */
-#include "emit.h"
+#include "lower_group.h"
 
-static weft_status begin(wf_emit *e, const wf_cgraph *g, int32_t root, wf_group_code *out, int n_outer, int n_inner,
+weft_status wf_lower_begin(wf_emit *e, const wf_cgraph *g, int32_t root, wf_group_code *out, int n_outer, int n_inner,
                          const int64_t *extents)
 {
     memset(e, 0, sizeof *e);
@@ -15,8 +15,7 @@ static weft_status begin(wf_emit *e, const wf_cgraph *g, int32_t root, wf_group_
     return e->b.status;
 }
 
-/* Store the root's value, whose row-major index is `lin`. */
-static void store_root(wf_emit *e, const wf_affine *lin, int value, bool covers)
+void wf_lower_store_root(wf_emit *e, const wf_affine *lin, int value, bool covers)
 {
     const wf_cnode *r = &e->g->nodes[e->root];
     if (value < 0 || e->b.status != WEFT_OK)
@@ -26,11 +25,17 @@ static void store_root(wf_emit *e, const wf_affine *lin, int value, bool covers)
     e->b.code->kir.bind[bind].linear = covers;
 }
 
-/* The root's value where its row-major index is `lin`; the anchor stands at the same index. */
-static int root_value(wf_emit *e, const wf_affine *lin)
+int wf_lower_root_value(wf_emit *e, const wf_affine *lin)
 {
     wf_pos pos = wf_pos_of_affine(e, &e->g->nodes[e->root], lin);
     return wf_emit_value(e, e->root, &pos);
+}
+
+/* Work groups pay when rows are long and few enough that one invocation each would leave the device
+ * idle or read with a large stride between neighbours. */
+wf_kstrategy wf_lower_strategy(int64_t rows, int64_t inner)
+{
+    return inner >= 64 && rows < 16384 ? WF_KSTRAT_GROUP : inner >= 512 ? WF_KSTRAT_GROUP : WF_KSTRAT_THREAD;
 }
 
 /* What an anchor yields when there is nothing to fold: 0, 1 for a product, NaN for a mean; a linear layer
@@ -61,7 +66,7 @@ static weft_status lower_elementwise(const wf_cgraph *g, int32_t root, bool zero
     wf_emit e;
     const wf_cnode *r = &g->nodes[root];
     static const int64_t one = 1;
-    WF_TRY(begin(&e, g, root, out, r->rank ? r->rank : 1, 0, r->rank ? r->shape : &one));
+    WF_TRY(wf_lower_begin(&e, g, root, out, r->rank ? r->rank : 1, 0, r->rank ? r->shape : &one));
     wf_kb_stage(&e.b, WF_KSTAGE_OUTER);
     wf_pos pos = wf_pos_axes(r, 0);
     if (zero_anchor) {
@@ -71,95 +76,8 @@ static weft_status lower_elementwise(const wf_cgraph *g, int32_t root, bool zero
     int v = wf_emit_value(&e, root, &pos);
     wf_affine lin;
     wf_pos_linear(r, &pos, &lin);
-    store_root(&e, &lin, v, true);
+    wf_lower_store_root(&e, &lin, v, true);
     return wf_kb_finish(&e.b);
-}
-
-/* ---- reductions ---- */
-
-typedef struct reduce_row {
-    uint16_t op;
-    uint8_t rop;
-} reduce_row;
-static const reduce_row reduce_rows[] = {
-    {WF_OP_SUM, WF_KROP_SUM}, {WF_OP_MEAN, WF_KROP_SUM}, {WF_OP_PROD, WF_KROP_PROD}, {WF_OP_MAX, WF_KROP_MAX},
-    {WF_OP_MIN, WF_KROP_MIN}, {WF_OP_ARGMAX, WF_KROP_ARGMAX}, {WF_OP_ARGMIN, WF_KROP_ARGMIN},
-};
-
-/* Work groups pay when rows are long and few enough that one invocation each would leave the device
- * idle or read with a large stride between neighbours. */
-static wf_kstrategy choose_strategy(int64_t rows, int64_t inner)
-{
-    return inner >= 64 && rows < 16384 ? WF_KSTRAT_GROUP : inner >= 512 ? WF_KSTRAT_GROUP : WF_KSTRAT_THREAD;
-}
-
-static weft_status lower_reduce(const wf_cgraph *g, int32_t root, wf_group_code *out)
-{
-    wf_emit e;
-    int32_t a = g->nodes[root].anchor;
-    const wf_cnode *n = &g->nodes[a];
-    const wf_view *v = &n->in[0].view;
-    uint32_t axes = n->attrs.reduce.axes;
-    int64_t extents[WF_KIR_MAX_AXES], rows = 1, inner = 1;
-    int n_outer = 0, n_inner = 0, axis_of[WEFT_MAX_RANK];
-    for (int d = 0; d < v->rank; d++)
-        if (!(axes >> d & 1)) {
-            axis_of[d] = n_outer;
-            extents[n_outer++] = v->shape[d];
-            rows *= v->shape[d];
-        }
-    if (n_outer == 0)
-        extents[n_outer++] = 1;
-    for (int d = 0; d < v->rank; d++)
-        if (axes >> d & 1) {
-            if (n_outer + n_inner == WF_KIR_MAX_AXES) { /* rank 8 with all axes reduced: fold into the one before */
-                return wf_fail(WEFT_E_UNSUPPORTED, "codegen: reduction over %d axes", v->rank);
-            }
-            axis_of[d] = n_outer + n_inner;
-            extents[n_outer + n_inner++] = v->shape[d];
-            inner *= v->shape[d];
-        }
-    if (n_inner == 0) { /* no axis to reduce: one point */
-        if (n_outer == WF_KIR_MAX_AXES)
-            return wf_fail(WEFT_E_UNSUPPORTED, "codegen: reduction over no axis of a rank-8 tensor");
-        extents[n_outer + n_inner++] = 1;
-    }
-    WF_TRY(begin(&e, g, root, out, n_outer, n_inner, extents));
-    wf_kb *b = &e.b;
-    wf_pos pos = {.affine = true};
-    for (int d = 0; d < v->rank; d++)
-        pos.coord[d].stride[axis_of[d]] = 1;
-    wf_kty in_t = wf_kty_of_dtype(g->nodes[n->src[0]].dtype), t = wf_kty_of_dtype(n->dtype);
-    wf_krop rop = WF_KROP_SUM;
-    for (size_t i = 0; i < WF_COUNT(reduce_rows); i++)
-        if (reduce_rows[i].op == n->op)
-            rop = reduce_rows[i].rop;
-    bool arg = rop == WF_KROP_ARGMAX || rop == WF_KROP_ARGMIN;
-    wf_kty acc_t = arg ? (in_t == WF_KTY_BOOL ? WF_KTY_I32 : in_t) : t;
-
-    wf_kb_stage(b, WF_KSTAGE_REDUCE);
-    int x = wf_emit_input(&e, a, 0, &pos);
-    if (x >= 0 && in_t != acc_t)
-        x = wf_kb_op(b, WF_KOP_CAST, acc_t, x, -1, -1);
-    if (x >= 0)
-        wf_kb_acc(b, rop, acc_t, x);
-
-    wf_kb_stage(b, WF_KSTAGE_OUTER);
-    int r = wf_kb_imm(b, WF_KOP_ACC, arg ? WF_KTY_I32 : acc_t, -1, b->stage - 1, 0);
-    if (n->op == WF_OP_MEAN) {
-        r = wf_kb_op(b, WF_KOP_DIV, t, r, wf_kb_const(b, t, (double)inner), -1);
-    }
-    wf_affine lin = {0};
-    int64_t step = 1;
-    for (int k = n_outer - 1; k >= 0; k--) {
-        lin.stride[k] = step;
-        step *= extents[k];
-    }
-    e.anchor = a;
-    e.anchor_value = r;
-    store_root(&e, &lin, a == root ? r : root_value(&e, &lin), true);
-    out->kir.strategy = (uint8_t)choose_strategy(rows, inner);
-    return wf_kb_finish(b);
 }
 
 /* ---- rows ---- */
@@ -282,7 +200,7 @@ static weft_status lower_row(const wf_cgraph *g, int32_t root, wf_group_code *ou
     r.len = extents[n_outer] = n->shape[axis];
     r.pos.coord[axis].stride[n_outer] = 1;
     wf_pos pos = r.pos;
-    WF_TRY(begin(&r.e, g, root, out, n_outer, 1, extents));
+    WF_TRY(wf_lower_begin(&r.e, g, root, out, n_outer, 1, extents));
     r.pos = pos;
     r.t = wf_kty_of_dtype(n->dtype);
     int v = -1;
@@ -297,10 +215,10 @@ static weft_status lower_row(const wf_cgraph *g, int32_t root, wf_group_code *ou
     if (v >= 0 && r.id != root) {
         r.e.anchor = r.id;
         r.e.anchor_value = v;
-        v = root_value(&r.e, &lin);
+        v = wf_lower_root_value(&r.e, &lin);
     }
-    store_root(&r.e, &lin, v, axis == n->rank - 1);
-    out->kir.strategy = (uint8_t)choose_strategy(rows, r.len);
+    wf_lower_store_root(&r.e, &lin, v, axis == n->rank - 1);
+    out->kir.strategy = (uint8_t)wf_lower_strategy(rows, r.len);
     return wf_kb_finish(&r.e.b);
 }
 
@@ -308,8 +226,8 @@ weft_status wf_codegen_group(const wf_cgraph *g, int32_t root, wf_group_code *ou
 {
     int32_t a = g->nodes[root].anchor;
     if (a < 0)
-        return lower_elementwise(g, root, false, out);
-    return wf_op_table[g->nodes[a].op].klass == WF_CLASS_REDUCE ? lower_reduce(g, root, out) : lower_row(g, root, out);
+        return g->nodes[root].row_axes ? wf_lower_over_rows(g, root, out) : lower_elementwise(g, root, false, out);
+    return wf_op_table[g->nodes[a].op].klass == WF_CLASS_REDUCE ? wf_lower_over_rows(g, root, out) : lower_row(g, root, out);
 }
 
 weft_status wf_codegen_group_zero_anchor(const wf_cgraph *g, int32_t root, wf_group_code *out)
@@ -325,7 +243,7 @@ weft_status wf_codegen_epilogue(const wf_cgraph *g, int32_t root, int64_t batch,
     int32_t a = g->nodes[root].anchor;
     const wf_cnode *anchor = &g->nodes[a];
     int64_t extents[3] = {batch, m, n};
-    WF_TRY(begin(&e, g, root, out, 3, 0, extents));
+    WF_TRY(wf_lower_begin(&e, g, root, out, 3, 0, extents));
     wf_kb *b = &e.b;
     b->fixed_axes = true;
     wf_kb_stage(b, WF_KSTAGE_OUTER);
@@ -346,8 +264,8 @@ weft_status wf_codegen_epilogue(const wf_cgraph *g, int32_t root, int64_t batch,
     e.anchor = a;
     e.anchor_value = v;
     if (a != root)
-        v = root_value(&e, &lin);
-    store_root(&e, &lin, v, true);
+        v = wf_lower_root_value(&e, &lin);
+    wf_lower_store_root(&e, &lin, v, true);
     return wf_kb_finish(b);
 }
 
@@ -362,7 +280,7 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
     int64_t extents[WF_KIR_MAX_AXES] = {1};
     for (int d = 0; d < v->rank; d++)
         extents[d] = v->shape[d];
-    WF_TRY(begin(&e, g, id, out, v->rank ? v->rank : 1, 0, extents));
+    WF_TRY(wf_lower_begin(&e, g, id, out, v->rank ? v->rank : 1, 0, extents));
     wf_kb *b = &e.b;
     wf_kb_stage(b, WF_KSTAGE_OUTER);
     wf_pos pos = wf_pos_axes(n, 0);
@@ -404,12 +322,12 @@ weft_status wf_codegen_copy_input(const wf_cgraph *g, int32_t node, int part, wf
     wf_emit e;
     const wf_cnode *n = &g->nodes[node];
     static const int64_t one = 1;
-    WF_TRY(begin(&e, g, node, out, n->rank ? n->rank : 1, 0, n->rank ? n->shape : &one));
+    WF_TRY(wf_lower_begin(&e, g, node, out, n->rank ? n->rank : 1, 0, n->rank ? n->shape : &one));
     wf_kb_stage(&e.b, WF_KSTAGE_OUTER);
     wf_pos pos = wf_pos_axes(n, 0);
     wf_affine lin;
     int v = wf_emit_input(&e, node, part, &pos);
     wf_pos_linear(n, &pos, &lin);
-    store_root(&e, &lin, v, true);
+    wf_lower_store_root(&e, &lin, v, true);
     return wf_kb_finish(&e.b);
 }
