@@ -247,7 +247,8 @@ static bool join_rows(fuser *f, int32_t n, const vote *v)
     const int height = v->place.height + 1;
     const uint8_t at = v->place.at;
     if (wf_op_table[node->op].klass != WF_CLASS_REDUCE || node->op == WF_OP_ARGMAX || node->op == WF_OP_ARGMIN ||
-        wf_view_numel(&node->in[0].view) == 0 || (at & AT_ROW && v->place.axes != reduced_axes(node)))
+        wf_view_numel(&node->in[0].view) == 0 || (at & AT_ROW && v->place.axes != reduced_axes(node)) ||
+        passes_binding(f, node->src[0]) || passes_binding(f, v->group)) /* those run piece by piece */
         return false;
     if (root->anchor >= 0) {
         const wf_cnode *a = &f->g->nodes[root->anchor];
