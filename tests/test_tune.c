@@ -518,6 +518,24 @@ static void forced_rows_are_right(void **state)
     weft_ctx_close(ctx);
 }
 
+/* The reference of WEFT_CHECK is not asked for the row that is checked. */
+static void a_forced_row_can_be_checked(void **state)
+{
+    (void)state;
+    setenv("WEFT_CHECK", "1", 1);
+    ctx = open_test_ctx();
+    assert_non_null(ctx);
+    setenv("WEFT_KERNEL", device_is("cpu") ? "matmul:matmul_packed" : "matmul:plain,reduce:lanes", 1);
+    weft_scope *s = weft_scope_begin(ctx);
+    weft_tensor *y = weft_sum(weft_exp(weft_matmul(leaf(16, 16), weft_exp(leaf(16, 16)))), (int[]){1}, 1, false);
+    if (weft_eval(&y, 1) != WEFT_OK)
+        fail_msg("%s", weft_error_message());
+    weft_scope_end(s);
+    unsetenv("WEFT_KERNEL");
+    unsetenv("WEFT_CHECK");
+    weft_ctx_close(ctx);
+}
+
 static void forced_reductions_are_right(void **state)
 {
     (void)state;
@@ -626,6 +644,7 @@ int main(void)
         cmocka_unit_test(unknown_names_fail_at_open),
         cmocka_unit_test(an_inadmissible_row_is_an_error_that_says_why),
         cmocka_unit_test(forced_rows_are_right),
+        cmocka_unit_test(a_forced_row_can_be_checked),
         cmocka_unit_test(forced_reductions_are_right),
         cmocka_unit_test(tuning_leaves_results_right),
         cmocka_unit_test(failed_allocations_leak_nothing),

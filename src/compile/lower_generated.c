@@ -272,7 +272,7 @@ static weft_status choose_reduction(wf_lowering *l)
     wf_tune_key key;
     bool taken = false;
     int n = 0;
-    if (wf_kernel_forced("reduce", forced, sizeof forced))
+    if (!l->caps->unforced && wf_kernel_forced("reduce", forced, sizeof forced))
         return forced_reduction(l, k, extents, forced);
     if (!l->caps->runs_wgsl || (!env->pass && (!env->tuned || !env->tuned->n)) || !wf_reduce_tune_key(k, extents, c->statics, &key))
         return WEFT_OK;

@@ -10,6 +10,7 @@ static weft_status make_operands(wf_lowering *l, int32_t anchor, wf_kernel_req *
     req->n_in = a->op == WF_OP_LINEAR ? 2 : a->n_in;
     req->out_dtype = a->dtype;
     req->unfold = a->unfold;
+    req->unforced = l->caps->unforced;
     req->texts = l->s->env->texts;
     req->out_rank = a->rank;
     memcpy(req->out_shape, a->shape, sizeof req->out_shape);

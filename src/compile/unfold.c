@@ -257,7 +257,7 @@ weft_status wf_unfold_operands(wf_compile_state *s)
 {
     const wf_caps *caps = &s->env->dev->caps;
     char forced[64];
-    if (!caps->runs_kir || caps->runs_wgsl || (wf_kernel_forced("matmul", forced, sizeof forced) && strcmp(forced, "matmul_unfold") != 0))
+    if (!caps->runs_kir || caps->runs_wgsl || (!caps->unforced && wf_kernel_forced("matmul", forced, sizeof forced) && strcmp(forced, "matmul_unfold") != 0))
         return WEFT_OK;
     for (int32_t i = 0; i < s->g.n; i++) {
         wf_cnode *c = &s->g.nodes[i];

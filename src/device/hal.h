@@ -70,6 +70,7 @@ typedef struct wf_caps {
     bool runs_wgsl;          /* takes WGSL programs */
     bool runs_kir;           /* takes KIR and NAMED programs */
     bool f64, i64;           /* compute types beyond f32, i32, u32, bool */
+    bool unforced;           /* WEFT_KERNEL does not count here: the reference of checks */
     bool subgroups, unchecked, indirect;
     uint32_t subgroup_min, subgroup_max;
     uint32_t layout;         /* WF_LAYOUT_* that block-type weights must have here */

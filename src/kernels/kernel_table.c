@@ -234,7 +234,7 @@ bool wf_kernel_is_forced(const wf_kernel_req *req)
 {
     op_names op;
     char row[64];
-    return name_op(req, &op) && wf_kernel_forced(op.spoken, row, sizeof row);
+    return !req->unforced && name_op(req, &op) && wf_kernel_forced(op.spoken, row, sizeof row);
 }
 
 /* The operations that WEFT_KERNEL names, and whose rows of the table they take. */

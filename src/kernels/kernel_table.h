@@ -52,6 +52,7 @@ typedef struct wf_kernel_req {
     uint64_t skip;            /* rows that are no longer asked, one bit a wf_kernel_choice.place */
     const char *row;          /* this row where it fits, before the others; NULL: none. WEFT_KERNEL comes before it */
     bool only;                /* no other row than that */
+    bool unforced;            /* WEFT_KERNEL does not count */
     const wf_unfold *unfold; /* MATMUL on the CPU: that operand's view has offset and batch strides alone. NULL: none */
 } wf_kernel_req;
 

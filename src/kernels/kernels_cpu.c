@@ -62,10 +62,10 @@ static bool is_float(weft_dtype t) { return t == WEFT_DTYPE_F32 || t == WEFT_DTY
 static int n_threads(const wf_caps *caps) { return caps->info.n_threads > 0 ? (int)caps->info.n_threads : 1; }
 
 /* ---- WEFT_KERNEL ---- */
-static weft_status check_forced(const char *op, const char *only)
+static weft_status check_forced(const wf_kernel_req *req, const char *op, const char *only)
 {
     char row[64];
-    if (wf_kernel_forced(op, row, sizeof row) && strcmp(row, only) != 0)
+    if (!req->unforced && wf_kernel_forced(op, row, sizeof row) && strcmp(row, only) != 0)
         return wf_fail(WEFT_E_UNSUPPORTED, "WEFT_KERNEL asks for %s:%s: the only row on the CPU is %s", op, row, only);
     return WEFT_OK;
 }
@@ -118,7 +118,7 @@ static weft_status pick_matrix_row(const char *op, const wf_kernel_req *req, con
     char forced[64];
     const char *why;
     size_t used = 0;
-    if (wf_kernel_forced(op, forced, sizeof forced)) {
+    if (!req->unforced && wf_kernel_forced(op, forced, sizeof forced)) {
         weft_status st = named_matrix_row(op, forced, words, out);
         return st == WEFT_OK ? st : wf_fail(st, "WEFT_KERNEL asks for %s", weft_error_message());
     }
@@ -375,7 +375,7 @@ static weft_status choose_quant(const wf_caps *caps, const wf_kernel_req *req, w
     WF_TRY(put_all(l, 16, strides, 4));
     l->statics[11] = dtype_word(x->dtype, 0) | dtype_word(o, 1);
     l->n_static = WF_KERN_QUANT_WORDS;
-    WF_TRY(check_forced("qlinear", l->row));
+    WF_TRY(check_forced(req, "qlinear", l->row));
     out->scratch_bytes = wf_kern_quant_scratch(m, rows, k, head[9] != 0, n_threads(caps));
     out->flops = 2 * m * rows * k;
     out->bytes = (int64_t)weft_dtype_block_bytes(w->dtype) * (rows * k / 32) +
@@ -477,7 +477,7 @@ static weft_status choose_sdpa(const wf_caps *caps, const wf_kernel_req *req, wf
     WF_TRY(put_per_head(req, &at, l));
     l->statics[31] = types;
     l->n_static = WF_KERN_SDPA_WORDS;
-    WF_TRY(check_forced("sdpa", l->row));
+    WF_TRY(check_forced(req, "sdpa", l->row));
     out->scratch_bytes = wf_kern_sdpa_scratch(head[0], head[1], head[2], head[3], head[4], head[5], e, n_threads(caps));
     out->flops = wf_sdpa_flops(&req->attrs, q, k, v);
     for (int i = 0; i < 3; i++)
@@ -512,7 +512,7 @@ static weft_status choose_topk(const wf_kernel_req *req, wf_kernel_choice *out)
     WF_TRY(put(l, 10, x->strides[x->rank - 1]));
     l->statics[11] = dtype_word(req->in[0].dtype, 0);
     l->n_static = WF_KERN_TOPK_WORDS;
-    WF_TRY(check_forced("topk", l->row));
+    WF_TRY(check_forced(req, "topk", l->row));
     out->scratch_bytes = wf_kern_topk_scratch(rows, head[1], head[2]);
     out->flops = 0;
     out->bytes = (int64_t)weft_dtype_block_bytes(req->in[0].dtype) * wf_view_numel(x) + 4 * rows * head[2];
@@ -549,7 +549,7 @@ static weft_status choose_lines(const wf_caps *caps, const wf_kernel_req *req, w
     memcpy(l->statics, words.word, sizeof words.word);
     l->statics[27] = dtype_word(req->in[0].dtype, 0) | dtype_word(req->out_dtype, 1);
     l->n_static = WF_KERN_LINE_WORDS;
-    WF_TRY(check_forced(l->row, l->row));
+    WF_TRY(check_forced(req, l->row, l->row));
     if (req->op == WF_OP_SORT)
         out->scratch_bytes = wf_kern_sort_scratch(words.lines, words.n, n_threads(caps));
     out->bytes = words.lines * words.n * (int64_t)(weft_dtype_block_bytes(req->in[0].dtype) + weft_dtype_block_bytes(req->out_dtype));
@@ -565,7 +565,7 @@ static weft_status choose_scatter(const wf_kernel_req *req, wf_kernel_choice *ou
     memcpy(l->statics, words.word, sizeof words.word);
     l->statics[48] = dtype_word(req->in[0].dtype, 0);
     l->n_static = WF_KERN_SCATTER_WORDS;
-    WF_TRY(check_forced("scatter", l->row));
+    WF_TRY(check_forced(req, "scatter", l->row));
     for (int i = 0; i < 3; i++)
         bind(l, i, WF_ACCESS_READ);
     return bind_rest(req, l, out, 48);

@@ -154,6 +154,7 @@ weft_status wf_check_begin(weft_ctx *ctx, const wf_plan *plan)
         wf_check_close(c->reference->check);
         c->reference->check = NULL;
         c->reference->no_fuse = true;
+        c->reference->dev->caps.unforced = true;
     }
     if (ctx->n_order > c->cap_value)
         WF_TRY(wf_grow((void **)&c->value, &c->cap_value, ctx->n_order, sizeof *c->value));
