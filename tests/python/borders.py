@@ -5,7 +5,7 @@ their extents one by one, so they have a second draw. `border("matmul")` names t
 """
 import numpy as np
 
-from harness import DEVICE, FLOATS, REFERENCES, Operand
+from harness import DEVICE, FLOATS, REFERENCES, Operand, numpy_type
 
 BORDERS = {}
 # References whose cost grows faster than their operands, draws of a few numbers, and what runs on the host.
@@ -35,7 +35,7 @@ def pick(d, *extents):
 
 # ---- products: microkernels of 8 to 48, tiles of 64 to 512, depths of 384, splits of 1024 ----
 
-SIDES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 49, 63, 65, 95, 97, 127, 129, 255, 257)
+SIDES = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64, 65, 95, 96, 97, 127, 129, 192, 255, 256, 257)
 DEPTHS = (1, 3, 8, 15, 16, 17, 32, 33, 63, 64, 65, 100, 255, 257, 383, 384, 385, 769)
 
 
@@ -51,7 +51,7 @@ def product(d):
     elif how == 3 and DEVICE == "cpu":
         m, k, n = pick(d, 9, 17), pick(d, 8192, 8193, 8300), pick(d, 9, 20)  # more than one chunk of the packed depth
     elif how == 4:
-        m, k, n = pick(d, 257, 270, 289), pick(d, 3, 17, 24), pick(d, 272, 513, 520, 530)
+        m, k, n = pick(d, 257, 288, 289), pick(d, 3, 8, 17), pick(d, 255, 256, 257, 272, 511, 512, 513, 767, 768)  # tiles of 96 x 256
     else:
         m, k, n = pick(d, *SIDES), pick(d, *DEPTHS), pick(d, *SIDES)
     while m * k * n > 4_000_000:
@@ -183,6 +183,27 @@ def searchsorted(d):
 
 # ---- long reductions: cut for threads ----
 
+def one_odd(d):
+    """(operand, its long axis): lines of plain elements with one odd element each, NaN, an infinity or an extreme, at places that differ from
+    line to line: every lane, part and tail of what a kernel reads at once holds one."""
+    if "float32" in d.spec.dtypes and d.rng.random() < 0.5:
+        d.dtype = "float32"
+    n, lines = pick(d, 33, 47, 64, 100, 129, 257), 65
+    if d.dtype in FLOATS:
+        x = d.rng.standard_normal((lines, n)) if d.rng.random() < 0.5 else np.full((lines, n), float(d.rng.integers(0, 2)))
+        odd = d.rng.choice((np.nan, np.inf, -np.inf, 0.5, -30.0), lines)
+    else:
+        low, high = (0, 1) if d.dtype == "bool_" else (np.iinfo(d.dtype).min, np.iinfo(d.dtype).max)
+        x = np.full((lines, n), int(d.rng.integers(0, 2))) if d.rng.random() < 0.5 else d.rng.integers(0, min(high, 9), (lines, n), endpoint=True)
+        odd = d.rng.choice((low, high), lines)
+    x[np.arange(lines), np.resize(d.rng.permutation(n), lines)] = odd
+    x = x.astype(numpy_type(d.dtype))
+    how = int(d.rng.integers(0, 3))  # as they lie, lines across, across and turned
+    d.first = Operand(x if how == 0 else np.ascontiguousarray(x.T), d.dtype, [("permute", (1, 0))] if how == 2 else [])
+    d.first_shape = (n, lines) if how == 1 else (lines, n)
+    return d.first, 0 if how == 1 else 1
+
+
 def long_line(d):
     """Long rows, and few of them."""
     n = pick(d, 1023, 1025, 4097, 65537, 131073, 150001) if DEVICE == "cpu" else pick(d, 1023, 1025, 4097, 65537)
@@ -191,6 +212,9 @@ def long_line(d):
 
 
 def long_reduction(d):
+    if d.rng.random() < 0.4:
+        x, dim = one_odd(d)
+        return x, {"dim": dim, "keepdim": bool(d.rng.random() < 0.5)}
     x = long_line(d)
     rank = len(d.first_shape)
     dim = None if d.rng.random() < 0.3 else int(np.argmax(d.first_shape)) if d.rng.random() < 0.8 else int(d.rng.integers(0, rank))
@@ -202,12 +226,18 @@ border("sum", "mean", "amax", "amin", "argmax", "argmin", "any", "all", "count_n
 
 @border("softmax", "log_softmax")
 def long_row(d):
+    if d.rng.random() < 0.3:
+        x, dim = one_odd(d)
+        return x, {"dim": dim}
     x = long_line(d) if d.rng.random() < 0.5 else d.tensor(d.border_shape(1, 3))
     return x, {"dim": int(np.argmax(d.first_shape))}
 
 
 @border("cumsum", "logcumsumexp", "cummax", "cummin")
 def long_scan(d):
+    if d.rng.random() < 0.3:
+        x, dim = one_odd(d)
+        return x, {"dim": dim}
     x = long_line(d) if d.rng.random() < 0.5 else d.tensor(d.border_shape(1, 3))
     return x, {"dim": int(np.argmax(d.first_shape)) if d.rng.random() < 0.7 else 0}
 

@@ -4,7 +4,7 @@ import math
 import numpy as np
 import scipy.special
 
-from harness import ALL, FLOATS, INTEGERS, NUMBERS, promoted, reference, with_dtype
+from harness import ALL, FLOATS, INTEGERS, LARGEST, NUMBERS, UNIT, numpy_type, promoted, reference, with_dtype
 
 
 def one(values=None):
@@ -137,9 +137,22 @@ def relu(x):
     return np.where(np.isnan(x), x, np.maximum(x, 0))
 
 
+def near_limits(dtype, to):
+    """Floats around both ends of an integer dtype and around 0: half a unit, a unit, and one step of the float to either side."""
+    found = [0.0, -0.0, 0.5, -0.5, 0.99, -0.99, np.inf, -np.inf, np.nan, LARGEST[dtype], -LARGEST[dtype]]
+    for limit in (float(np.iinfo(to).min), float(np.iinfo(to).max)):
+        found += [limit * scale + more for scale in (1, 1 + 2 * UNIT[dtype], 1 - 2 * UNIT[dtype], 2) for more in (0, -1, -0.5, 0.5, 1)]
+    with np.errstate(over="ignore"):
+        return np.array(found).astype(numpy_type(dtype))
+
+
 def drawn_cast(d):
-    x = d.tensor()
-    return x, d.choice(INTEGERS if d.dtype in FLOATS and d.bool() else ALL)
+    if d.bool():
+        d.dtype, to = d.choice(FLOATS), d.choice(INTEGERS)
+        x = d.tensor(min_rank=1, low=1)
+        x.base = d.rng.choice(near_limits(d.dtype, to), x.base.shape)
+        return x, to
+    return d.tensor(), d.choice(ALL)
 
 
 @reference("cast", draw=drawn_cast, dtypes=ALL)
@@ -206,7 +219,7 @@ def other_shape(d, size):
 
 
 def drawn_reshape(d):
-    x = d.tensor(low=1)
+    x = d.tensor(low=1, windows=d.int(0, 3) == 0)
     if d.int(0, 3) == 0:  # one axis: every pair of axes must join, or be copied
         return x, (-1,)
     shape = list(other_shape(d, math.prod(d.first_shape)))

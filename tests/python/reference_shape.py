@@ -35,7 +35,7 @@ same("view_as", "reshape_as", draw=drawn_as)(lambda x, other: x.reshape(other.sh
 
 
 def drawn_flatten(d):
-    x = d.tensor()
+    x = d.tensor(windows=d.int(0, 3) == 0)
     first, last = sorted((d.axis() % max(len(d.first_shape), 1), d.axis() % max(len(d.first_shape), 1)))
     return x, {"start_dim": first, "end_dim": last - (len(d.first_shape) or 1) if d.bool() else last}
 
