@@ -4,7 +4,7 @@
 #   make test            every short test            make test-long      the rest
 #   make bench           measurements and peers      make mutants        planted faults are all found
 #   make asan ubsan tsan the tests under sanitizers
-#   make fuzz [OPS=".."] [DEVICE=SPEC]  operations against the oracles with new seeds, until interrupted; failures go to tests/regressions/
+#   make fuzz [OPS=".."] [DEVICE=SPEC]  operations and random graphs against the oracles with new seeds, until interrupted; failures go to tests/regressions/
 #   make fuzz-readers    libFuzzer on the readers and the tokenizer, FUZZ_S seconds each
 #   make docs            docs/ops.md and the type stubs, from the table of operations
 #   make check           layering, exports, headers  make lint           WGSL through Tint

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The oracle tests with new seeds until interrupted: make fuzz [OPS="softmax conv2d"] [DEVICE=cpu] [FUZZ_S=seconds].
+"""The oracle tests with new seeds, and random graphs between them (graph_fuzz.py), until interrupted: make fuzz [OPS="softmax conv2d"]
+[DEVICE=cpu] [FUZZ_S=seconds]. With OPS only the oracle tests of these.
 
 A failure is printed as a short program and kept in tests/regressions/found_OPERATION_SEED.py with what the reference gives; the fuzzing
 goes on. Fix the kind, give the program a name that says what it shows, and it stays as a test.
@@ -13,6 +14,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = HERE.parent / "regressions"
 FILES = ("test_oracle.py", "test_chain.py")
+GRAPHS_S = 120
 
 
 def run(seed, only):
@@ -23,6 +25,13 @@ def run(seed, only):
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", f"--hypothesis-seed={seed}", *cases,
                            *FILES], cwd=HERE, capture_output=True, text=True, env=env)
     return done.returncode, done.stdout + done.stderr
+
+
+def run_graphs(seed):
+    """Random graphs for a while; what it finds it prints and keeps."""
+    names = "cpu,one-thread,unfused" if os.environ.get("WEFT_TEST_DEVICE", "cpu") == "cpu" else "webgpu,webgpu-unfused,webgpu-scarce"
+    command = [sys.executable, HERE / "graph_fuzz.py", "--seed", str(seed * 100000 % 2**31), "--seconds", str(GRAPHS_S), "--configurations", names]
+    return subprocess.run(command, cwd=HERE).returncode
 
 
 def main():
@@ -37,6 +46,8 @@ def main():
             print(output, flush=True)
         if status > 1:
             return 2
+        if not only:
+            failed += run_graphs(seed) != 0
     return 1 if failed else 0
 
 

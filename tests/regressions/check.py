@@ -13,6 +13,19 @@ import weft as wf
 wf.device(os.environ.get("WEFT_TEST_DEVICE", "cpu"))
 
 
+def opened(threads, settings):
+    """The device of this run, opened with other settings of the environment, such as WEFT_FUSE=0."""
+    before = {key: os.environ.get(key) for key in settings}
+    os.environ.update(settings)
+    try:
+        return wf._weft.Device(os.environ.get("WEFT_TEST_DEVICE", "cpu"), n_threads=threads)
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key)
+            if value is not None:
+                os.environ[key] = value
+
+
 def check(got, want=None, bound=0.0):
     """got is within `bound` of want, NaN and infinity at the same places; without want it can be computed."""
     values = [one.numpy() for one in (got if isinstance(got, tuple) else (got,))]
