@@ -399,8 +399,10 @@ static bool joins_dot(const kx_walk *w, const wf_kacc *a)
 static bool joins_squares(const kx_walk *w)
 {
     const kx_run *x = w->c->x;
-    const walk_op *op = &w->op[w->n_ops - 1], *first = op - 1; /* op: what joins_dot found */
-    if (w->n_ops < 2 || op->a.at != op->b.at || first->kind != OP_VEC2 || first->single || first->f2 != x->kernel->ops->vec_scalar[WF_KOP_SUB] ||
+    if (w->n_ops < 2)
+        return false;
+    const walk_op *op = &w->op[w->n_ops - 1], *first = &w->op[w->n_ops - 2]; /* op: what joins_dot found */
+    if (op->a.at != op->b.at || first->kind != OP_VEC2 || first->single || first->f2 != x->kernel->ops->vec_scalar[WF_KOP_SUB] ||
         first->d.at != op->a.at)
         return false;
     for (int i = x->first[w->stage][2]; i < x->first[w->stage][3]; i++) {
@@ -415,8 +417,10 @@ static bool joins_squares(const kx_walk *w)
 static bool joins_exp(const kx_walk *w, const wf_kacc *a)
 {
     const kx_run *x = w->c->x;
+    if (w->n_ops == 0)
+        return false;
     const walk_op *op = &w->op[w->n_ops - 1];
-    return a->rop == WF_KROP_SUM && a->type == WF_KTY_F32 && wf_kx_folds_columns(x) && in_list(x, w->stage, a->value) && w->n_ops > 0 &&
+    return a->rop == WF_KROP_SUM && a->type == WF_KTY_F32 && wf_kx_folds_columns(x) && in_list(x, w->stage, a->value) &&
            w->made[a->value] == w->n_ops - 1 && op->kind == OP_VEC3 && !op->single && op->f3 == x->kernel->ops->exp_shift;
 }
 
