@@ -346,7 +346,7 @@ def drawn_split(d):
     dim = d.axis()
     n = d.first_shape[dim]
     first = d.int(0, n)
-    return x, d.choice((max(first, 1), [first, 0, n - first])), {"dim": dim}
+    return x, d.choice((max(first, 1, -(-n // 256)), [first, 0, n - first])), {"dim": dim}  # at most 256 results
 
 
 @reference("split", draw=drawn_split, dtypes=ALL)

@@ -200,6 +200,8 @@ for _nd in (1, 2, 3):
 def interpolate(x, size=None, scale_factor=None, mode="nearest", align_corners=None):
     if mode not in ("linear", "bilinear", "trilinear") or align_corners:
         return None
+    if isinstance(scale_factor, (tuple, list)):
+        return None
     out = size or [math.floor(n * scale_factor) for n in x.shape[2:]]
     if not size and any(n * scale_factor != o for n, o in zip(x.shape[2:], out)):
         return None
@@ -227,17 +229,22 @@ def attention(q, k, v, attn_mask=None, is_causal=False, scale=None, softcap=0.0,
         live, bias = (live & mask, None) if mask.dtype == bool else (live, jnp.asarray(np.broadcast_to(mask, (*mask.shape[:2], tq, tk))))
     if not live.any(-1).all():
         return None  # a row without keys is NaN there
-    turn = [jnp.swapaxes(jnp.asarray(x), 1, 2) for x in (q, k, v)]
-    return jnp.swapaxes(jax.nn.dot_product_attention(*turn, bias=bias, mask=jnp.asarray(live), scale=scale), 1, 2)
+    if k.shape[1] != q.shape[1]:
+        return None
+    scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)  # jax.nn's own is f32 inside
+    scores = jnp.where(live, scores if bias is None else scores + bias, -jnp.inf)
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, -1), v)
 
 
 @second("cross_entropy")
 def cross_entropy(x, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    if weight is not None or target.dtype.kind == "f" or x.ndim != 2 or label_smoothing:
+    if target.dtype.kind == "f" or x.ndim < 2:
         return None
-    live = jnp.asarray(target != ignore_index)
-    loss = jnp.where(live, jsp.logsumexp(x, 1) - jnp.take_along_axis(jnp.asarray(x), jnp.where(live, target, 0)[:, None], 1)[:, 0], 0)
-    return loss if reduction == "none" else jnp.sum(loss) / (jnp.sum(live) if reduction == "mean" else 1)
+    live, w = jnp.asarray(target != ignore_index), jnp.ones(x.shape[1], x.dtype) if weight is None else jnp.asarray(weight)
+    picked = jax.nn.one_hot(jnp.where(live, target, 0), x.shape[1], axis=1, dtype=x.dtype) * w.reshape(-1, *[1] * (x.ndim - 2))
+    given = (1 - label_smoothing) * picked + label_smoothing / x.shape[1] * jnp.broadcast_to(w.reshape(-1, *[1] * (x.ndim - 2)), x.shape)
+    loss = jnp.where(live, -jnp.sum(given * jax.nn.log_softmax(jnp.asarray(x), 1), 1), 0)
+    return loss if reduction == "none" else jnp.sum(loss) / (jnp.sum(jnp.where(live, jnp.sum(picked, 1), 0)) if reduction == "mean" else 1)
 
 
 JAX["binary_cross_entropy_with_logits"] = lambda x, t, weight=None, pos_weight=None, reduction="mean": None if weight is not None or pos_weight is not None else {
