@@ -255,6 +255,7 @@ class Draw:
             axes = [k for k, n in enumerate(cur[:-1]) if n > 0]  # the neighbour most often: do the two axes join?
             axis, size = axes[-1] if self.rng.random() < 0.5 else int(self.rng.choice(axes)), cur[-1]
             step = int(self.rng.choice((1, 1, 2, cur[axis], cur[axis], size)))
+            step = step if step * int(np.prod(cur[:-1], dtype=np.int64)) < 1 << 22 else 1  # what lies behind is so many times larger
             steps.insert(0, ("unfold", axis, size, step))
             cur = [(n - 1) * step + size if k == axis else n for k, n in enumerate(cur[:-1])]
         if kind in (8, 9) and any(n > 1 for n in cur):
