@@ -920,6 +920,18 @@ static void devices_on_several_threads_do_not_disturb_each_other(void **state)
     }
 }
 
+/* NVIDIA's driver cannot be loaded a 31st time in one process: it has to stay. */
+static void contexts_are_opened_again_and_again(void **state)
+{
+    (void)state;
+    NEED();
+    for (int i = 0; i < 40; i++) {
+        weft_ctx *ctx;
+        OK(weft_ctx_open(&(weft_ctx_opts){.device = "webgpu"}, &ctx));
+        weft_ctx_close(ctx);
+    }
+}
+
 static void opening_what_is_not_there_says_so(void **state)
 {
     (void)state;
@@ -988,6 +1000,7 @@ int weft_main(int argc, char **argv)
         cmocka_unit_test(a_failing_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(devices_on_several_threads_do_not_disturb_each_other),
         cmocka_unit_test(opening_what_is_not_there_says_so),
+        cmocka_unit_test(contexts_are_opened_again_and_again),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -6,8 +6,10 @@
  *   h = weft_named(weft_silu(x), "blk.0.gate");     the model under study names what may be looked at
  *   weft_read(y, ..);                               show is called with blk.0.gate when y is there
  *
- * Without a tap a name costs one comparison and is not kept. With one, the named value is an output of the evaluation: it
- * is written to memory beside what the kernels write anyway, and the results do not change.
+ * Without a tap a name costs taking the context's lock and is not kept. With one, the named value is an output of the
+ * evaluation: it is written to memory beside what the kernels write anyway. An f16 or bf16 value is rounded where it is
+ * written, so results that follow from it can differ in their last places; those of other types do so only where a kernel
+ * was cut in two and adds in another order.
  */
 #ifndef WEFT_TAP_H
 #define WEFT_TAP_H
@@ -18,8 +20,8 @@
 extern "C" {
 #endif
 
-/* Receives a named value that an evaluation has computed. It runs on the thread that evaluated, after the evaluation, and
- * may call any function of weft. `name` and `value` are borrowed: weft_tensor_retain keeps the tensor. */
+/* Receives a named value that an evaluation has computed. It runs after the evaluation, on the thread that called for
+ * it (with several threads on one context: on one of them), and may call any function of weft. `name` and `value` are borrowed: weft_tensor_retain keeps the tensor. */
 typedef void (*weft_tap_fn)(void *user, const char *name, weft_tensor *value);
 
 /* Call `fn` for values whose name matches from now on.

@@ -24,7 +24,8 @@ extern "C" {
 WEFT_API weft_status weft_webgpu_adopt(const weft_ctx_opts *opts, void *instance, void *adapter, void *device, void *queue, weft_ctx **out);
 
 /* The device of an adopted context is lost: calls on it fail from now on with WEFT_E_DEVICE_LOST and this message (NULL:
- * none). May be called from the program's own callback, on any thread. */
+ * none). May be called from the program's own callback, on any thread, where it waits for a call on the context that runs;
+ * not after weft_ctx_close has returned. */
 WEFT_API void weft_webgpu_lost(weft_ctx *ctx, const char *message);
 
 /* A tensor whose elements are in a WGPUBuffer of the program, from byte `offset` on in row-major order; nothing is copied.
@@ -34,7 +35,8 @@ WEFT_API void weft_webgpu_lost(weft_ctx *ctx, const char *message);
  *   offset   bytes, a multiple of the size of an element
  *   dtype    a plain one; bool elements have to be 0 or 1
  *   shape    `rank` extents, not empty
- *   release  called when weft needs the buffer no more, also when the call fails; NULL: nobody is told
+ *   release  called when weft needs the buffer no more, also when the call fails; NULL: nobody is told. It runs inside some
+ *            call on the context, whose lock is held: it must not use weft, nor wait for a thread that does
  * Gradient: as of any leaf. Errors: an error tensor with WEFT_E_CONTEXT, WEFT_E_UNSUPPORTED (no WebGPU device),
  * WEFT_E_DTYPE, WEFT_E_SHAPE, WEFT_E_VALUE (offset, usages, size), WEFT_E_OOM. */
 WEFT_API weft_tensor *weft_webgpu_tensor(weft_ctx *ctx, void *buffer, uint64_t offset, weft_dtype dtype, int rank, const int64_t *shape,

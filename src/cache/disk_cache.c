@@ -101,7 +101,7 @@ static uint8_t *read_whole(const char *path, size_t *size, char *why, size_t cap
         snprintf(why, cap, "%s", strerror(errno));
     else if (!S_ISREG(info.st_mode))
         snprintf(why, cap, "it is no file");
-    else if ((info.st_uid != geteuid() && info.st_uid != 0) || (info.st_mode & S_IWOTH))
+    else if ((info.st_uid != geteuid() && info.st_uid != 0) || (info.st_mode & (S_IWGRP | S_IWOTH)))
         snprintf(why, cap, "others can write to it"); /* shaders may run without bounds checks: nobody else gives us one */
     else if (info.st_size < HEADER + TRAILER || info.st_size > (off_t)WF_DISK_MAX_VALUE * 2)
         snprintf(why, cap, "its size is %lld bytes", (long long)info.st_size);

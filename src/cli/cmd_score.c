@@ -45,8 +45,8 @@ static bool on_progress(void *user, const char *phase, uint64_t done, uint64_t t
 
 typedef struct tap_files {
     const char *dir;
-    struct { char name[64]; int times; } seen[512]; /* a long text is computed in parts: each gives every value */
-    int n_seen, code;
+    struct { char name[64]; int times; } *seen; /* a long text is computed in parts: each gives every value */
+    int n_seen, capacity, code;
 } tap_files;
 
 /* How often this name came before. */
@@ -56,8 +56,15 @@ static int times_seen(tap_files *t, const char *name)
     while (i < t->n_seen && strcmp(t->seen[i].name, name) != 0)
         i++;
     if (i == t->n_seen) {
-        if (i == (int)(sizeof t->seen / sizeof *t->seen))
-            return -1;
+        if (i == t->capacity) {
+            int more = t->capacity ? 2 * t->capacity : 256;
+            void *bigger = realloc(t->seen, (size_t)more * sizeof *t->seen);
+            if (!bigger)
+                return -1;
+            t->seen = bigger;
+            t->capacity = more;
+        }
+        t->seen[i].times = 0;
         snprintf(t->seen[t->n_seen++].name, sizeof t->seen[0].name, "%s", name);
     }
     return t->seen[i].times++;
@@ -75,7 +82,7 @@ static void write_tap(void *user, const char *name, weft_tensor *value)
     if (part > 0)
         snprintf(which, sizeof which, ".%d", part);
     if (part < 0 || snprintf(path, sizeof path, "%s/%s%s.npy", t->dir, name, which) >= (int)sizeof path) {
-        t->code = part < 0 ? cli_fail("score: more than %d values have the name that --tap asks for", t->n_seen)
+        t->code = part < 0 ? cli_fail("out of memory: the names of %d values", t->n_seen)
                            : cli_fail("score: the path of the folder for taps is too long");
         return;
     }
@@ -120,8 +127,7 @@ int cmd_score(int argc, char **argv)
 {
     cli_model_args a = {0};
     const char *model, *logits = NULL, *tap = NULL;
-    static tap_files taps;
-    taps = (tap_files){.dir = "."};
+    tap_files taps = {.dir = "."};
     bool json = false;
     const cli_option options[] = {
         CLI_MODEL_OPTIONS(a),
@@ -147,5 +153,6 @@ int cmd_score(int argc, char **argv)
     if (code == CLI_OK && tap && !taps.n_seen)
         code = cli_fail("score: no value of the model is named \"%s\": there are embed, blk.N.{attn_norm,q,attn,attn_out,ffn_norm,gate,up,ffn_out,out}, norm, logits", tap);
     cli_session_close(&s);
+    free(taps.seen);
     return code;
 }

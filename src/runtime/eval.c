@@ -393,8 +393,9 @@ weft_status weft_eval(weft_tensor *const *tensors, int n)
         for (int i = 0; i < n; i++)
             nodes[i] = tensors[i]->node;
         st = wf_eval_nodes(ctx, nodes, n, &waited);
+        bool tapped = ctx->taps != NULL;
         wf_unlock(&ctx->core.lock);
-        if (ctx->taps)
+        if (tapped)
             wf_taps_deliver(ctx);
     }
     if (nodes != few)

@@ -179,8 +179,9 @@ weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes)
         return wf_fail(WEFT_E_VALUE, "read: the buffer is NULL");
     WF_TRY(wf_ctx_enter(t->ctx, "read"));
     weft_status st = read_locked(t->ctx, t, dst, size_bytes);
+    bool tapped = t->ctx->taps != NULL;
     wf_unlock(&t->ctx->core.lock);
-    if (t->ctx->taps)
+    if (tapped)
         wf_taps_deliver(t->ctx);
     return st;
 }
@@ -206,8 +207,9 @@ weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides)
         for (int k = 0; strides && k < t->view.rank; k++)
             strides[k] = t->view.strides[k];
     }
+    bool tapped = ctx->taps != NULL;
     wf_unlock(&ctx->core.lock);
-    if (ctx->taps)
+    if (tapped)
         wf_taps_deliver(ctx);
     return st;
 }
@@ -235,6 +237,7 @@ weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_f
     }
     atomic_fetch_add(&t->ctx->core.refs, 1);
     weft_ctx *ctx = t->ctx;
+    bool tapped = ctx->taps != NULL;
     wf_unlock(&ctx->core.lock);
     if (st != WEFT_OK) {
         drop_read(f);
@@ -243,7 +246,7 @@ weft_status weft_read_async(weft_tensor *t, void *dst, size_t size_bytes, weft_f
         return st;
     }
     *out = f;
-    if (ctx->taps)
+    if (tapped)
         wf_taps_deliver(ctx);
     return WEFT_OK;
 }

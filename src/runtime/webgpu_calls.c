@@ -19,8 +19,12 @@ static bool is_webgpu(const weft_ctx *ctx)
 
 void weft_webgpu_lost(weft_ctx *ctx, const char *message)
 {
-    if (ctx && !ctx->core.closed && is_webgpu(ctx))
+    if (!ctx)
+        return;
+    wf_lock(&ctx->core.lock);
+    if (!ctx->core.closed && is_webgpu(ctx))
         wf_webgpu_note_lost(ctx->dev, message);
+    wf_unlock(&ctx->core.lock);
 }
 
 /* ---- taking in ---- */
@@ -123,8 +127,9 @@ weft_status weft_webgpu_buffer(weft_tensor *t, void **buffer, uint64_t *offset, 
     } else {
         weft_tensor_release(c);
     }
+    bool tapped = ctx->taps != NULL;
     wf_unlock(&ctx->core.lock);
-    if (ctx->taps)
+    if (tapped)
         wf_taps_deliver(ctx);
     return st;
 }

@@ -42,7 +42,7 @@ CONFIGURATIONS = {
     "webgpu-scarce": ("webgpu", 0, {"WEFT_LIMITS": SCARCE}),
 }
 ON_CPU = ("cpu", "one-thread", "unfused")
-ON_WEBGPU = ("webgpu", "webgpu-unfused", "webgpu-scarce")
+ON_WEBGPU = ("webgpu", "webgpu-unfused", "webgpu-lowered", "webgpu-scarce")
 EXTENTS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 31, 33, 64, 65)
 
 

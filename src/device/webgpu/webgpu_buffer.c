@@ -204,8 +204,9 @@ void wf_wgpu_buffers_close(wf_wgpu *d)
 {
     for (size_t i = 0; i < d->n_dead; i++)
         destroy_now(d, &d->dead[i]);
-    d->n_dead = 0;
     wf_free(d->dead);
+    d->dead = NULL;
+    d->n_dead = d->dead_capacity = 0;
     for (size_t i = 0; i < d->buffers.capacity; i++) {
         wf_wgpu_buffer *b = d->buffers.slots[i].value;
         if (!b)

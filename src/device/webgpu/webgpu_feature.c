@@ -159,6 +159,8 @@ void wf_wgpu_features_find(const wf_wgpu_lib *lib, WGPUAdapter adapter, WGPUDevi
         const char *reason = decide(lib, adapter, &have, &rows[i]);
         if (device && reason == rows[i].missing)
             reason = "the adopted device was made without it";
+        if (device && !native && !rows[i].needs && !*reason)
+            reason = "a switch of the device that the program made"; /* Dawn's toggles cannot be asked for */
         weft_device_feature *f = &info->features[info->n_features++];
         snprintf(f->name, sizeof f->name, "%s", rows[i].name);
         snprintf(f->reason, sizeof f->reason, "%s", reason);

@@ -57,6 +57,26 @@ static void free_events(wf_wgpu_events *e)
     wf_free(e);
 }
 
+/* The first instance of each library stays for the life of the process: with the last one a driver is unloaded, and each
+ * time that NVIDIA's is loaded again it takes more of the static thread-local storage, until (after 30 times) it cannot be. */
+static void drop_instance(const wf_wgpu_lib *lib, WGPUInstance instance)
+{
+    static struct { WGPUProcCreateInstance library; WGPUInstance kept; } anchors[4];
+    static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+    bool keep = false;
+    pthread_mutex_lock(&guard);
+    for (size_t i = 0; i < WF_COUNT(anchors) && anchors[i].library != lib->CreateInstance; i++)
+        if (!anchors[i].library) {
+            anchors[i].library = lib->CreateInstance;
+            anchors[i].kept = instance;
+            keep = true;
+            break;
+        }
+    pthread_mutex_unlock(&guard);
+    if (!keep)
+        lib->InstanceRelease(instance);
+}
+
 static void release_handles(wf_wgpu *d)
 {
     if (d->device) {
@@ -66,7 +86,7 @@ static void release_handles(wf_wgpu *d)
     if (d->adapter)
         d->lib.AdapterRelease(d->adapter);
     if (d->instance)
-        d->lib.InstanceRelease(d->instance);
+        drop_instance(&d->lib, d->instance);
 }
 
 static void close_device(wf_device *base)
@@ -318,7 +338,7 @@ weft_status wf_webgpu_list(const weft_ctx_opts *opts, weft_device_info **out, in
 done:
     wf_wgpu_adapters_free(&lib, adapters);
     if (instance)
-        lib.InstanceRelease(instance);
+        drop_instance(&lib, instance);
     wf_wgpu_lib_close(&lib);
     wf_free(adapters);
     return st;
