@@ -29,7 +29,7 @@ typedef struct weft_stats {
     uint64_t static_uploads;   /* parameter blocks written once a plan */
     uint64_t step_uploads;     /* parameter blocks written once an evaluation: run-time scalars */
     uint64_t texts_generated;  /* shader texts written, not found in the cache on disk */
-    uint64_t cache_found;      /* texts and blobs of pipelines read from the cache on disk */
+    uint64_t cache_found;      /* texts, blobs of pipelines and tables of the tuner read from the cache on disk */
     uint64_t cache_stored;     /* those written to it */
     uint64_t cache_refused;    /* its files that were passed over: damaged, foreign */
     uint64_t handles_live;     /* tensors and scopes that are alive */

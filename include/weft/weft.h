@@ -25,7 +25,7 @@
 #include "weft/tune.h"
 #include "weft/warm.h"
 /* The parts a build may leave out (WEFT_MODEL=OFF) are included by name: weft/format.h, weft/text.h,
- * weft/model.h. */
+ * weft/model.h. So is weft/webgpu.h, which few programs need. */
 
 /* Version of these headers. */
 #define WEFT_VERSION_MAJOR 0
