@@ -315,13 +315,30 @@ static void count_uses(wf_compile_state *s)
                 g->nodes[g->nodes[i].src[j]].uses++;
 }
 
+/* Room for `need` nodes, of which one may be begun after the last; nodes move. */
+static weft_status reserve(wf_compile_state *s, size_t *held, size_t need)
+{
+    if (need <= *held)
+        return WEFT_OK;
+    size_t n = (size_t)s->g.n, more = WF_MAX(need, 2 * *held);
+    wf_cnode *nodes = wf_arena_alloc(&s->scratch, sizeof *nodes * more);
+    int32_t *order_of = wf_arena_alloc(&s->scratch, sizeof *order_of * more);
+    if (!nodes || !order_of)
+        return wf_fail_oom(sizeof *nodes * more);
+    memcpy(nodes, s->g.nodes, sizeof *nodes * (n + 1));
+    memcpy(order_of, s->order_of, sizeof *order_of * n);
+    s->g.nodes = nodes;
+    s->order_of = order_of;
+    *held = more;
+    return WEFT_OK;
+}
+
 weft_status wf_cgraph_build(wf_compile_state *s)
 {
     size_t capacity = 16;
     size_t room = 3 * (size_t)s->n_order; /* a long reduction becomes two nodes, a product or a reduction may get copies */
-    for (int32_t i = 0; i < s->n_order; i++)
-        room += wf_cut_wanted(s, s->order[i]) ? WF_CUT_NODES : 0;
-    while (capacity < room)
+    size_t held = room;
+    while (capacity < room) /* parts of a node are not numbered */
         capacity *= 2;
     vn_table vn = {wf_arena_alloc(&s->scratch, sizeof(int32_t) * capacity), capacity - 1};
     s->canon = wf_arena_alloc(&s->scratch, sizeof(int32_t) * (size_t)s->n_order);
@@ -356,8 +373,13 @@ weft_status wf_cgraph_build(wf_compile_state *s)
             if (node->n_in)
                 WF_TRY(copy_inputs(s, c, node));
             WF_TRY(straighten(s, &vn, &c));
-            if (wf_cut_wanted(s, node))
+            if (wf_cut_wanted(s, node)) {
+                int32_t before = s->g.n;
+                WF_TRY(reserve(s, &held, room + wf_cut_room(node)));
+                c = &s->g.nodes[s->g.n];
                 WF_TRY(wf_cut(s, &c));
+                room += (size_t)(s->g.n - before);
+            }
             int32_t *slot = find_slot(s, &vn, c);
             if (*slot >= 0) {
                 s->canon[i] = *slot;

@@ -183,6 +183,7 @@ weft_status wf_cgraph_build(wf_compile_state *s);
 /* cut.c: while the graph is built. Puts the parts of a node before it; *c moves behind them. */
 enum { WF_CUT_NODES = 512 }; /* that one node may become */
 bool wf_cut_wanted(const wf_compile_state *s, const wf_node *n);
+size_t wf_cut_room(const wf_node *n); /* the most nodes that wf_cut adds for one that is wanted */
 weft_status wf_cut(wf_compile_state *s, wf_cnode **c);
 weft_status wf_contract_bytes(wf_compile_state *s);  /* contract.c: before wf_unfold_operands */
 void wf_contract_sorts(wf_compile_state *s);         /* contract_sort.c */

@@ -115,7 +115,8 @@ static weft_status part_of(cutter *t, const wf_cnode *c, int axis, int64_t from,
     return WEFT_OK;
 }
 
-/* The axis of which the longest part fits, else of the fewest parts that help; -1: none. */
+/* The first axis of which a part fits, outermost first, in the longest parts that halving finds; else the first that can
+ * be cut at all, to be cut again inside; -1: none. */
 static weft_status choose_axis(cutter *t, const wf_cnode *c, int *axis, int64_t *len)
 {
     *axis = -1;
@@ -130,7 +131,7 @@ static weft_status choose_axis(cutter *t, const wf_cnode *c, int *axis, int64_t 
             WF_TRY(part_of(t, c, a, 0, n, &part));
         } while (n > 1 && !fits(t, &part));
         bool fit = fits(t, &part);
-        if (*axis < 0 || (fit && n > *len)) {
+        if (*axis < 0 || fit) {
             *axis = a;
             *len = n;
         }
@@ -234,6 +235,11 @@ bool wf_cut_wanted(const wf_compile_state *s, const wf_node *n)
     for (int i = 0; i < n->n_in; i++)
         most = WF_MAX(most, wf_dtype_bytes((weft_dtype)n->in[i].node->dtype, n->in[i].node->numel));
     return most > caps->max_binding_bytes / 4; /* room for what sorting keeps */
+}
+
+size_t wf_cut_room(const wf_node *n)
+{
+    return wf_op_table[n->op].klass == WF_CLASS_MATMUL ? 2 : WF_CUT_NODES;
 }
 
 weft_status wf_cut(wf_compile_state *s, wf_cnode **c)
