@@ -4,6 +4,8 @@
 #include "weft/weft.h"
 #include "device_context.h"
 
+#include <stdatomic.h>
+
 #define TEST(name) static void name(void **state)
 #define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 
@@ -49,6 +51,24 @@ static weft_tensor *indices(weft_ctx *c, int64_t extent, int rank, const int64_t
     weft_tensor *t = weft_tensor_from(c, WEFT_DTYPE_I32, rank, shape, v);
     free(v);
     return t;
+}
+
+/* The largest single request of memory since it was set to 0. */
+static _Atomic size_t largest_request;
+
+static void *counting_realloc(void *user, void *ptr, size_t size_bytes)
+{
+    (void)user;
+    size_t seen = atomic_load(&largest_request);
+    while (size_bytes > seen && !atomic_compare_exchange_weak(&largest_request, &seen, size_bytes))
+        ;
+    return realloc(ptr, size_bytes);
+}
+
+static void counting_free(void *user, void *ptr)
+{
+    (void)user;
+    free(ptr);
 }
 
 typedef weft_tensor *(*expression)(weft_ctx *c);
@@ -120,6 +140,67 @@ TEST(rows_and_reductions_are_cut_or_read_through_several_bindings)
     SAME(rows_scaled);
     SAME(columns_summed);
     SAME(long_rows);
+}
+
+/* ---- updates ---- */
+static int update_axis, update_by_tensor;
+static weft_dtype update_dtype;
+static int32_t update_at;
+
+static weft_tensor *start(weft_ctx *c)
+{
+    return update_by_tensor ? weft_tensor_from(c, WEFT_DTYPE_I32, 0, NULL, &update_at) : weft_scalar_i32(c, update_at);
+}
+static weft_tensor *updated(weft_ctx *c)
+{
+    int64_t shape[2] = {60, 60};
+    weft_tensor *to = numbers(c, update_dtype, 2, shape);
+    shape[update_axis] = 3;
+    return weft_slice_update(to, numbers(c, update_dtype, 2, shape), update_axis, start(c));
+}
+static weft_tensor *updated_much(weft_ctx *c) /* what is written is larger than a binding too, and computed on the way */
+{
+    weft_tensor *from = weft_add(numbers(c, update_dtype, DIMS(50, 45)), numbers(c, update_dtype, DIMS(45)));
+    return weft_slice_update(numbers(c, update_dtype, DIMS(60, 45)), from, 0, start(c));
+}
+static weft_tensor *updated_cache(weft_ctx *c)
+{
+    return weft_slice_update(numbers(c, update_dtype, DIMS(1, 4, 64, 16)), numbers(c, update_dtype, DIMS(1, 4, 1, 16)), 2, start(c));
+}
+
+/* On the device that computes nothing: compiled without a kernel on the CPU. */
+static void compiles(expression make, const char *name)
+{
+    weft_ctx_opts o = {.device = "null", .max_binding_bytes = BINDING};
+    weft_ctx *c = NULL;
+    weft_stats stats;
+    assert_int_equal(weft_ctx_open(&o, &c), WEFT_OK);
+    weft_scope *scope = weft_scope_begin(c);
+    weft_tensor *y = make(c);
+    if (weft_eval(&y, 1) != WEFT_OK)
+        fail_msg("%s, axis %d, by tensor %d: %s", name, update_axis, update_by_tensor, weft_error_message());
+    assert_int_equal(weft_ctx_stats(c, &stats), WEFT_OK);
+    assert_int_equal(stats.fallbacks, 0);
+    weft_scope_end(scope);
+    weft_ctx_close(c);
+}
+
+TEST(updates_begin_anywhere_in_tensors_larger_than_a_binding)
+{
+    for (update_by_tensor = 0; update_by_tensor < 2; update_by_tensor++)
+        for (int i = 0; i < 2; i++) {
+            update_dtype = i ? WEFT_DTYPE_F16 : WEFT_DTYPE_F32;
+            for (update_axis = 0; update_axis < 2; update_axis++)
+                for (update_at = 0; update_at <= 57; update_at += 19) {
+                    compiles(updated, "updated");
+                    SAME(updated);
+                }
+            update_at = 9;
+            compiles(updated_much, "updated_much");
+            SAME(updated_much);
+            compiles(updated_cache, "updated_cache");
+            SAME(updated_cache);
+        }
 }
 
 /* ---- tables ---- */
@@ -261,6 +342,32 @@ TEST(lines_and_heads_are_cut_apart)
     SAME(attention);
 }
 
+/* Many operations that may be cut: each is given room for the parts it has, not for the most there can be. */
+static weft_tensor *many_products(weft_ctx *c)
+{
+    weft_tensor *x = numbers(c, WEFT_DTYPE_F32, DIMS(20, 20)), *w = numbers(c, WEFT_DTYPE_F32, DIMS(20, 20));
+    for (int i = 0; i < 300; i++)
+        x = weft_matmul(x, w);
+    return x;
+}
+static weft_tensor *many_lines(weft_ctx *c)
+{
+    weft_tensor *x = numbers(c, WEFT_DTYPE_F32, DIMS(40, 50));
+    for (int i = 0; i < 300; i++)
+        x = weft_cumsum(x, 1);
+    return x;
+}
+
+TEST(a_graph_of_many_operations_that_may_be_cut_takes_little_memory)
+{
+    atomic_store(&largest_request, 0);
+    compiles(many_products, "many_products");
+    compiles(many_lines, "many_lines");
+    size_t largest = atomic_load(&largest_request);
+    if (largest == 0 || largest > 8 << 20)
+        fail_msg("one request of %zu bytes", largest);
+}
+
 TEST(what_no_axis_helps_is_an_error_that_says_what_it_needs)
 {
     weft_ctx *c = open_ctx(BINDING);
@@ -291,12 +398,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_and_elementwise_ops_are_cut_along_any_axis),
         cmocka_unit_test(rows_and_reductions_are_cut_or_read_through_several_bindings),
+        cmocka_unit_test(updates_begin_anywhere_in_tensors_larger_than_a_binding),
         cmocka_unit_test(tables_beyond_all_bindings_are_read_part_by_part),
         cmocka_unit_test(an_index_outside_a_table_in_parts_is_an_error),
         cmocka_unit_test(block_types_beyond_a_binding_are_read_section_by_section),
         cmocka_unit_test(products_are_cut_and_what_lies_across_is_turned),
         cmocka_unit_test(lines_and_heads_are_cut_apart),
+        cmocka_unit_test(a_graph_of_many_operations_that_may_be_cut_takes_little_memory),
         cmocka_unit_test(what_no_axis_helps_is_an_error_that_says_what_it_needs),
     };
+    weft_allocator counting = {.realloc = counting_realloc, .free = counting_free};
+    if (weft_set_allocator(&counting) != WEFT_OK)
+        return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,9 @@ weft_status wf_codegen_group_zero_anchor(const wf_cgraph *g, int32_t root, wf_gr
 /* Writes input `part` of `node` into the node's storage: SLICE_UPDATE part 1 at its start, CAT part i at
  * axis position `at`. */
 weft_status wf_codegen_store_part(const wf_cgraph *g, int32_t node, int part, int64_t at, wf_group_code *out);
+/* SLICE_UPDATE part 1 as a loop over the node's storage that keeps what lies beside it: where it is stored follows from the
+ * loop alone, so the loop can be cut along any axis. */
+weft_status wf_codegen_merge_part(const wf_cgraph *g, int32_t node, wf_group_code *out);
 /* Copies input 0 of a SLICE_UPDATE into its storage. */
 weft_status wf_codegen_copy_input(const wf_cgraph *g, int32_t node, int part, wf_group_code *out);
 

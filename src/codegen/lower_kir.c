@@ -271,6 +271,18 @@ weft_status wf_codegen_epilogue(const wf_cgraph *g, int32_t root, int64_t batch,
 
 /* ---- updates ---- */
 
+/* Where a SLICE_UPDATE begins on its axis: a tensor is checked, a scalar was, on the host. */
+static int start_of(wf_emit *e, const wf_cnode *n, int32_t id)
+{
+    int axis = n->attrs.index.axis;
+    int64_t places = n->shape[axis] - n->in[1].view.shape[axis] + 1;
+    wf_pos origin = {.affine = true};
+    int start = wf_emit_input(e, id, 2, &origin);
+    if (start >= 0 && e->g->nodes[n->src[2]].kind != WF_CK_SCALAR)
+        return wf_kb_check(&e->b, start, places, true);
+    return start >= 0 && e->b.unshared ? wf_emit_bounded(&e->b, start, places) : start;
+}
+
 /* Loop over input `part`, storing through the node's own row-major strides from `at` on the axis. */
 static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t at, bool dynamic, wf_group_code *out)
 {
@@ -296,12 +308,7 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
         lin.stride[d] = strides[d];
     int index = wf_kb_affine(b, &lin);
     if (dynamic) {
-        wf_pos origin = {.affine = true};
-        int start = wf_emit_input(&e, id, 2, &origin);
-        if (start >= 0 && g->nodes[n->src[2]].kind != WF_CK_SCALAR)
-            start = wf_kb_check(b, start, n->shape[axis] - v->shape[axis] + 1, true);
-        else if (start >= 0 && b->unshared)
-            start = wf_emit_bounded(b, start, n->shape[axis] - v->shape[axis] + 1);
+        int start = start_of(&e, n, id);
         int move = wf_kb_op(b, WF_KOP_MUL, WF_KTY_I32, start, wf_kb_static(b, WF_KTY_I32, (int32_t)strides[axis]), -1);
         index = wf_kb_op(b, WF_KOP_ADD, WF_KTY_I32, index, move, -1);
     }
@@ -315,6 +322,32 @@ static weft_status store_part(const wf_cgraph *g, int32_t id, int part, int64_t 
 weft_status wf_codegen_store_part(const wf_cgraph *g, int32_t node, int part, int64_t at, wf_group_code *out)
 {
     return store_part(g, node, part, at, g->nodes[node].op == WF_OP_SLICE_UPDATE && part == 1, out);
+}
+
+weft_status wf_codegen_merge_part(const wf_cgraph *g, int32_t id, wf_group_code *out)
+{
+    wf_emit e;
+    const wf_cnode *n = &g->nodes[id];
+    const wf_view *v = &n->in[1].view;
+    wf_kty I = WF_KTY_I32, t = wf_kty_of_dtype(n->dtype);
+    int axis = n->attrs.index.axis;
+    WF_TRY(wf_lower_begin(&e, g, id, out, n->rank, 0, n->shape));
+    wf_kb *b = &e.b;
+    wf_kb_stage(b, WF_KSTAGE_OUTER);
+    wf_pos pos = wf_pos_axes(n, 0);
+    wf_affine lin;
+    wf_pos_linear(n, &pos, &lin);
+    int away = wf_kb_op(b, WF_KOP_SUB, I, wf_emit_coord(&e, n, &pos, axis), start_of(&e, n, id), -1);
+    int inside = wf_kb_op(b, WF_KOP_LT, WF_KTY_BOOL, wf_kb_op(b, WF_KOP_BITCAST, WF_KTY_U32, away, -1, -1),
+                          wf_kb_static(b, WF_KTY_U32, (int32_t)v->shape[axis]), -1);
+    int at = wf_emit_bounded(b, away, v->shape[axis]);
+    int value = wf_emit_at(&e, n->src[1], wf_emit_view_index(&e, n, v, &pos, axis, at));
+    if (value >= 0 && b->status == WEFT_OK) {
+        int bind = wf_kb_bind(b, WF_SRC_OUT, n->dtype, WF_ACCESS_READ_WRITE, 0);
+        int old = wf_kb_imm(b, WF_KOP_LOAD, t, wf_kb_affine(b, &lin), bind, 0);
+        wf_kb_store(b, bind, wf_kb_affine(b, &lin), wf_kb_op(b, WF_KOP_SELECT, t, inside, value, old));
+    }
+    return wf_kb_finish(b);
 }
 
 weft_status wf_codegen_copy_input(const wf_cgraph *g, int32_t node, int part, wf_group_code *out)

@@ -17,6 +17,16 @@ weft_status wf_lower_check(wf_lowering *l, int32_t scalar, int64_t lo, int64_t h
     return WEFT_OK;
 }
 
+/* A place of the update may lie anywhere on its axis, and that axis alone spans more than a binding. */
+static bool spreads(const wf_lowering *l, int32_t id)
+{
+    const wf_group_code *c = &l->code;
+    for (int i = 0; i < c->kir.n_bind; i++)
+        if (c->src[i] == WF_SRC_OUT)
+            return wf_lower_value_bytes(l, WF_SRC_OUT, id) > l->caps->max_binding_bytes && !wf_lower_reaches(l, c, id, i);
+    return false;
+}
+
 static weft_status emit_slice_update(wf_lowering *l, int32_t id)
 {
     const wf_cgraph *g = &l->s->g;
@@ -43,6 +53,8 @@ static weft_status emit_slice_update(wf_lowering *l, int32_t id)
     if (len == 0 || g->nodes[n->src[1]].numel == 0)
         return WEFT_OK;
     WF_TRY(wf_codegen_store_part(g, id, 1, 0, &l->code));
+    if (g->window_bytes && spreads(l, id))
+        WF_TRY(wf_codegen_merge_part(g, id, &l->code));
     return wf_lower_code(l, id);
 }
 

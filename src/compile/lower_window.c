@@ -55,14 +55,17 @@ static index_range affine_range(const wf_kir *k, const wf_kinstr *affine, const 
 }
 
 /* Row-major indices from.lo .. from.hi of a shape, at its strides: leading coordinates that are the same for all of
- * them move nothing, the first that differs runs over a part of its axis, the others over theirs. */
-static index_range unravel_range(const int32_t *words, int rank, index_range from)
+ * them move nothing, the first that differs runs over a part of its axis, the others over theirs. False: they reach
+ * outside the shape. */
+static bool unravel_range(const int32_t *words, int rank, index_range from, index_range *out)
 {
     index_range r = {words[rank], words[rank]};
     int64_t below = 1;
     bool same = true;
     for (int d = 0; d < rank; d++)
         below *= words[d] > 0 ? words[d] : 1;
+    if (from.lo < 0 || from.hi >= below)
+        return false;
     for (int d = 0; d < rank; d++) {
         int64_t extent = words[d] > 0 ? words[d] : 1, stride = words[rank + 1 + d];
         below /= extent;
@@ -71,7 +74,8 @@ static index_range unravel_range(const int32_t *words, int rank, index_range fro
         r.lo += stride * (stride < 0 ? c1 : c0);
         r.hi += stride * (stride < 0 ? c0 : c1);
     }
-    return r;
+    *out = r;
+    return true;
 }
 
 enum { RANGE_DEPTH = 12 };
@@ -102,12 +106,15 @@ static bool range_of(const wf_kir *k, const int32_t *words, int i, int depth, in
         knows_a = range_of(k, words, in->a, depth + 1, &a);
     if (in->b >= 0)
         knows_b = range_of(k, words, in->b, depth + 1, &b);
-    if (in->op == WF_KOP_UNRAVEL && knows_a && a.lo >= 0) {
-        *r = unravel_range(&words[in->slot], (int)in->imm, a);
-        return true;
-    }
-    if (!knows_a || !knows_b)
+    if (in->op == WF_KOP_UNRAVEL)
+        return knows_a && unravel_range(&words[in->slot], (int)in->imm, a, r);
+    if (!knows_a && !knows_b)
         return false;
+    if (!knows_a || !knows_b) { /* the known side of a bound holds whatever the other is, a run-time scalar for one */
+        if (in->op != WF_KOP_MIN && in->op != WF_KOP_MAX)
+            return false;
+        *(knows_a ? &b : &a) = (index_range){INT32_MIN, INT32_MAX};
+    }
     bool positive = a.lo >= 0 && b.lo >= 0;
     switch (in->op) {
     case WF_KOP_ADD: *r = (index_range){a.lo + b.lo, a.hi + b.hi}; break;
