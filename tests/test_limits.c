@@ -228,6 +228,19 @@ static weft_tensor *gathered_along_rows(weft_ctx *c)
 {
     return weft_gather(numbers(c, WEFT_DTYPE_F32, DIMS(40, 300)), 1, indices(c, 300, DIMS(40, 77)));
 }
+static int picked_axis;
+static weft_tensor *picked_one(weft_ctx *c) /* by a run-time number */
+{
+    return weft_index_select(numbers(c, WEFT_DTYPE_F32, DIMS(60, 60)), picked_axis, weft_scalar_i32(c, -7));
+}
+
+TEST(a_run_time_number_picks_from_tensors_larger_than_a_binding)
+{
+    for (picked_axis = 0; picked_axis < 2; picked_axis++) {
+        compiles(picked_one, "picked_one");
+        SAME(picked_one);
+    }
+}
 
 TEST(tables_beyond_all_bindings_are_read_part_by_part)
 {
@@ -399,6 +412,7 @@ int main(void)
         cmocka_unit_test(copies_and_elementwise_ops_are_cut_along_any_axis),
         cmocka_unit_test(rows_and_reductions_are_cut_or_read_through_several_bindings),
         cmocka_unit_test(updates_begin_anywhere_in_tensors_larger_than_a_binding),
+        cmocka_unit_test(a_run_time_number_picks_from_tensors_larger_than_a_binding),
         cmocka_unit_test(tables_beyond_all_bindings_are_read_part_by_part),
         cmocka_unit_test(an_index_outside_a_table_in_parts_is_an_error),
         cmocka_unit_test(block_types_beyond_a_binding_are_read_section_by_section),
