@@ -183,6 +183,45 @@ static void a_callback_may_call_anything(void **state)
     weft_ctx_close(ctx);
 }
 
+typedef struct order {
+    int depth, deepest, next;
+} order;
+
+static void look_in_order(void *user, const char *name, weft_tensor *value)
+{
+    order *o = user;
+    float v;
+    o->depth++;
+    o->deepest = o->depth > o->deepest ? o->depth : o->deepest;
+    assert_int_equal(atoi(name), o->next++);
+    weft_scope *s = weft_scope_begin(weft_tensor_ctx(value));
+    assert_int_equal(weft_read(weft_sum(value, NULL, 0, false), &v, sizeof v), WEFT_OK); /* an evaluation of its own */
+    weft_scope_end(s);
+    o->depth--;
+}
+
+/* One callback at a time, in the order of naming, however many values wait. */
+static void callbacks_do_not_nest(void **state)
+{
+    (void)state;
+    enum { MANY = 400 };
+    weft_ctx *ctx = open_test_ctx();
+    weft_scope *s = weft_scope_begin(ctx);
+    order o = {0};
+    assert_int_equal(weft_tap(ctx, "*", look_in_order, &o), WEFT_OK);
+    weft_tensor *x = given(ctx);
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        x = weft_named(weft_tanh(x), name);
+    }
+    assert_int_equal(weft_eval(&x, 1), WEFT_OK);
+    assert_int_equal(o.next, MANY);
+    assert_int_equal(o.deepest, 1);
+    weft_scope_end(s);
+    weft_ctx_close(ctx);
+}
+
 static void bad_calls_are_errors(void **state)
 {
     (void)state;
@@ -210,7 +249,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_value_inside_a_fused_kernel_is_seen), cmocka_unit_test(patterns_choose_names),
         cmocka_unit_test(what_is_computed_already_comes_with_the_next_evaluation), cmocka_unit_test(nothing_is_kept),
-        cmocka_unit_test(a_callback_may_call_anything), cmocka_unit_test(bad_calls_are_errors),
+        cmocka_unit_test(a_callback_may_call_anything), cmocka_unit_test(callbacks_do_not_nest),
+        cmocka_unit_test(bad_calls_are_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

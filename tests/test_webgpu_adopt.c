@@ -40,6 +40,11 @@ static void on_lost(WGPUDevice const *d, WGPUDeviceLostReason reason, WGPUString
     lost++;
 }
 
+static void on_error(WGPUDevice const *d, WGPUErrorType type, WGPUStringView message, void *a, void *b)
+{
+    (void)d, (void)type, (void)message, (void)a, (void)b;
+}
+
 /* With the limits that WebGPU promises everywhere, and no features. */
 static int open_program(void **state)
 {
@@ -55,7 +60,8 @@ static int open_program(void **state)
     wf_wgpu_adapters_free(&lib, list);
     free(list);
     WGPUDeviceDescriptor desc = {.label = wf_wgpu_sv("program"),
-                                 .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost}};
+                                 .deviceLostCallbackInfo = {.mode = WGPUCallbackMode_AllowSpontaneous, .callback = on_lost},
+                                 .uncapturedErrorCallbackInfo = {.callback = on_error}};
     WGPURequestDeviceCallbackInfo info = {.mode = WGPUCallbackMode_AllowProcessEvents, .callback = on_device, .userdata1 = &device};
     lib.AdapterRequestDevice(adapter, &desc, info);
     for (int i = 0; i < 100000 && !device; i++)
@@ -241,6 +247,32 @@ static void says(weft_tensor *t, weft_status st, const char *word)
         fail_msg("\"%s\" is not in: %s", word, weft_tensor_message(t));
 }
 
+/* What one context handed out and another took in outlives the first. */
+static void a_buffer_goes_from_one_context_to_another(void **state)
+{
+    (void)state;
+    NEED();
+    weft_ctx *from = adopt(), *to = adopt();
+    float v[4] = {1, 2, 3, 4}, out[4] = {0};
+    weft_scope *sf = weft_scope_begin(from);
+    void *buffer = NULL;
+    uint64_t offset;
+    weft_tensor *held = NULL, *y = weft_tensor_from(from, WEFT_DTYPE_F32, 1, (int64_t[]){4}, v);
+    assert_int_equal(weft_webgpu_buffer(weft_mul(y, y), &buffer, &offset, &held), WEFT_OK);
+    weft_scope *st = weft_scope_begin(to);
+    weft_tensor *x = weft_webgpu_tensor(to, buffer, offset, WEFT_DTYPE_F32, 1, (int64_t[]){4}, NULL, NULL);
+    assert_int_equal(weft_read(x, out, sizeof out), WEFT_OK);
+    assert_true(out[3] == 16);
+    weft_tensor_release(held);
+    weft_scope_end(sf);
+    weft_ctx_close(from);
+    memset(out, 0, sizeof out);
+    assert_int_equal(weft_read(x, out, sizeof out), WEFT_OK);
+    assert_true(out[3] == 16);
+    weft_scope_end(st);
+    weft_ctx_close(to);
+}
+
 static void bad_calls_are_errors(void **state)
 {
     (void)state;
@@ -305,7 +337,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_program_s_device_computes), cmocka_unit_test(the_program_s_buffer_is_a_tensor),
-        cmocka_unit_test(a_result_is_the_program_s_to_read), cmocka_unit_test(bad_calls_are_errors),
+        cmocka_unit_test(a_result_is_the_program_s_to_read), cmocka_unit_test(a_buffer_goes_from_one_context_to_another),
+        cmocka_unit_test(bad_calls_are_errors),
         cmocka_unit_test(a_lost_device_is_told_and_typed),
     };
     return cmocka_run_group_tests(tests, open_program, close_program);

@@ -19,7 +19,8 @@ extern "C" {
  *         from; NULL finds the library as weft_ctx_open does
  * The handles stay the program's: it keeps them until weft_ctx_close has returned, which waits for weft's work and destroys
  * nothing of them. weft uses the features and limits that the device was made with. Errors of weft's own objects are
- * reported by its calls; a program that hears of a lost device tells weft with weft_webgpu_lost.
+ * reported by its calls; errors of submits come to the callback for uncaptured errors that the device was made with, and
+ * without one wgpu-native ends the process. A program that hears of a lost device tells weft with weft_webgpu_lost.
  * Errors: WEFT_E_CONTEXT (a NULL), WEFT_E_DEVICE_INIT (no such library), and those of weft_ctx_open. */
 WEFT_API weft_status weft_webgpu_adopt(const weft_ctx_opts *opts, void *instance, void *adapter, void *device, void *queue, weft_ctx **out);
 
@@ -46,7 +47,7 @@ WEFT_API weft_tensor *weft_webgpu_tensor(weft_ctx *ctx, void *buffer, uint64_t o
  * unless the tensor is a view that is not contiguous.
  *   *buffer  of usages Storage, CopySrc and CopyDst when weft made it; valid while *held is
  *   *offset  byte of the first element
- *   *held    a tensor that keeps the buffer; the caller releases it with weft_tensor_release
+ *   *held    a tensor that keeps the buffer until its context closes; the caller releases it with weft_tensor_release
  * Work that the program submits to the same queue afterwards sees the elements. It must not write to the buffer.
  * Errors: WEFT_E_CONTEXT (a NULL), WEFT_E_UNSUPPORTED (no WebGPU device, or a tensor without elements), WEFT_E_DTYPE (a block
  * type, which lies planar), and what evaluating reports. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int write_logits(const char *path, const cli_session *s, int vocab, const float *logits)
 {
@@ -22,7 +23,10 @@ static void print_text(const cli_session *s, const float *nll, double mean)
             putchar((unsigned char)bytes[k] < 32 ? '.' : bytes[k]);
         putchar('\n');
     }
-    printf("mean nll %.6f over %zu tokens, perplexity %.4f\n", mean, s->n_ids - 1, __builtin_exp(mean));
+    if (s->n_ids > 1)
+        printf("mean nll %.6f over %zu tokens, perplexity %.4f\n", mean, s->n_ids - 1, __builtin_exp(mean));
+    else
+        printf("no token follows another: nothing to score\n");
 }
 
 static int print_json(const cli_session *s, const float *nll, double mean)
@@ -144,7 +148,10 @@ int cmd_score(int argc, char **argv)
     cli_session s;
     if ((code = cli_session_open(&a, model, &s)) != CLI_OK)
         return code;
-    if (tap && weft_tap(s.ctx, tap, write_tap, &taps) != WEFT_OK)
+    struct stat at;
+    if (tap && (stat(taps.dir, &at) != 0 || !S_ISDIR(at.st_mode)))
+        code = cli_fail("score: --tap-dir: %s is not a folder", taps.dir);
+    else if (tap && weft_tap(s.ctx, tap, write_tap, &taps) != WEFT_OK)
         code = cli_fail_last();
     if (code == CLI_OK)
         code = score(&s, logits, json);

@@ -57,8 +57,8 @@ static bool has_features(wf_kernel_ask *ask)
 {
     const wf_caps *c = ask->caps;
     if ((ask->row->needs & WF_NEED_SUBGROUP32) && !(c->subgroups && c->subgroup_min == 32 && c->subgroup_max == 32))
-        return wf_kernel_refuse(ask, c->subgroups ? "subgroups are %u to %u invocations, it needs 32" : "no subgroups",
-                                c->subgroup_min, c->subgroup_max);
+        return wf_kernel_refuse(ask, !c->subgroups ? "no subgroups" : c->subgroup_max == 0 ? "the size of subgroups is not known, it needs 32"
+                                : "subgroups are %u to %u invocations, it needs 32", c->subgroup_min, c->subgroup_max);
     return true;
 }
 

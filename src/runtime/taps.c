@@ -22,6 +22,7 @@ struct wf_taps {
     size_t n_taps, cap_taps;
     named *values; /* in the order in which they were named */
     size_t n_values, cap_values;
+    bool delivering; /* a callback runs: what it computes is delivered after it, not inside it */
 };
 
 static bool matches(const char *pattern, const char *name)
@@ -185,15 +186,37 @@ static bool matching_tap(weft_ctx *ctx, const char *name, size_t i, tap *out)
     return found;
 }
 
+/* True for one caller at a time. */
+static bool begin_delivery(weft_ctx *ctx)
+{
+    wf_lock(&ctx->core.lock);
+    bool mine = ctx->taps && !ctx->taps->delivering;
+    if (mine)
+        ctx->taps->delivering = true;
+    wf_unlock(&ctx->core.lock);
+    return mine;
+}
+
+static void end_delivery(weft_ctx *ctx)
+{
+    wf_lock(&ctx->core.lock);
+    if (ctx->taps)
+        ctx->taps->delivering = false;
+    wf_unlock(&ctx->core.lock);
+}
+
 void wf_taps_deliver(weft_ctx *ctx)
 {
     named v;
     tap to;
+    if (!begin_delivery(ctx))
+        return;
     while (take_ready(ctx, &v)) {
         for (size_t i = 0; matching_tap(ctx, v.name, i, &to); i++)
             to.fn(to.user, v.name, v.value);
         drop(&v);
     }
+    end_delivery(ctx);
 }
 
 void wf_taps_close(weft_ctx *ctx)

@@ -44,12 +44,11 @@ weft_status wf_wgpu_buffer_raw(wf_wgpu *d, uint64_t size, WGPUBufferUsage usage,
 
 static void destroy_now(wf_wgpu *d, wf_wgpu_dead *dead)
 {
-    if (dead->handle) {
+    if (!dead->foreign)
         d->lib.BufferDestroy(dead->handle);
-        d->lib.BufferRelease(dead->handle);
-    } else if (dead->release) {
+    d->lib.BufferRelease(dead->handle);
+    if (dead->release)
         dead->release(dead->user);
-    }
     d->dead_bytes -= dead->size;
 }
 
@@ -117,7 +116,7 @@ void wf_wgpu_buffer_destroy(wf_device *base, uint32_t id)
     d->epoch++;
     if (b->n_groups > 0)
         wf_wgpu_groups_forget(d, b);
-    wf_wgpu_dead dead = {b->foreign ? NULL : b->handle, b->last_fence, b->foreign ? 0 : b->size, b->release, b->user};
+    wf_wgpu_dead dead = {b->handle, b->last_fence, b->foreign ? 0 : b->size, b->foreign || b->shared, b->release, b->user};
     bool busy = dead.fence > d->done_fence && !atomic_load(&d->events->lost);
     wf_free(b);
     d->dead_bytes += dead.size;
@@ -143,7 +142,9 @@ weft_status wf_webgpu_wrap(wf_device *base, uint32_t id, void *buffer, uint64_t 
         return wf_fail_oom(sizeof *b);
     *b = (wf_wgpu_buffer){.id = id, .handle = handle, .size = size & ~(uint64_t)3, .serial = ++d->serial, .foreign = true, .release = release, .user = user};
     weft_status st = wf_wmap_put(&d->buffers, wf_wmap_id(id), b);
-    if (st != WEFT_OK)
+    if (st == WEFT_OK)
+        d->lib.BufferAddRef(handle); /* a handle that its owner gave back ends the process in wgpu-native */
+    else
         wf_free(b);
     return st;
 }
@@ -211,7 +212,7 @@ void wf_wgpu_buffers_close(wf_wgpu *d)
         wf_wgpu_buffer *b = d->buffers.slots[i].value;
         if (!b)
             continue;
-        destroy_now(d, &(wf_wgpu_dead){.handle = b->foreign ? NULL : b->handle, .release = b->release, .user = b->user});
+        destroy_now(d, &(wf_wgpu_dead){.handle = b->handle, .foreign = b->foreign || b->shared, .release = b->release, .user = b->user});
         wf_free(b);
     }
     wf_wmap_free(&d->buffers);

@@ -46,7 +46,7 @@
     X(ComputePassEncoderDispatchWorkgroupsIndirect) X(ComputePassEncoderEnd)                      \
     X(ComputePassEncoderRelease) X(QueueSubmit) X(QueueWriteBuffer) X(QueueOnSubmittedWorkDone)   \
     X(QueueRelease) X(BufferMapAsync) X(BufferGetConstMappedRange) X(BufferUnmap)                 \
-    X(BufferDestroy) X(BufferRelease) X(BufferGetSize) X(BufferGetUsage)                          \
+    X(BufferDestroy) X(BufferRelease) X(BufferGetSize) X(BufferGetUsage) X(BufferAddRef)          \
     X(DeviceGetLimits) X(DeviceGetFeatures)
 
 /* wgpu-native only; NULL elsewhere. */
@@ -194,13 +194,15 @@ typedef struct wf_wgpu_buffer {
     uint64_t serial;     /* unique in this device's life: ids may come again */
     uint64_t last_fence; /* last work that uses it */
     bool foreign;        /* the caller's: released, never destroyed */
+    bool shared;         /* handed out: the same, since a submit with a destroyed buffer ends the process in wgpu-native */
     void (*release)(void *user);
     void *user;
 } wf_wgpu_buffer;
 
 typedef struct wf_wgpu_dead { /* a destroyed buffer that work in flight may still use */
-    WGPUBuffer handle; /* NULL: the caller's */
+    WGPUBuffer handle;
     uint64_t fence, size;
+    bool foreign;                /* the caller's: our reference goes, its bytes stay */
     void (*release)(void *user); /* tells the caller; NULL: nobody asked */
     void *user;
 } wf_wgpu_dead;

@@ -311,6 +311,8 @@ void wf_webgpu_note_lost(wf_device *base, const char *message)
 void *wf_webgpu_handle(wf_device *base, uint32_t id)
 {
     wf_wgpu_buffer *b = base->vt == &webgpu_vt ? wf_wmap_get(&wf_wgpu_of(base)->buffers, wf_wmap_id(id)) : NULL;
+    if (b)
+        b->shared = true;
     return b ? b->handle : NULL;
 }
 
