@@ -45,7 +45,7 @@ def data(name):
 
 
 def weft(*args, code=0, text=True, timeout=300):
-    env = dict(os.environ, WEFT_LOG="off")
+    env = {"WEFT_CACHE_DIR": "", **os.environ, "WEFT_LOG": "off"}  # what earlier runs kept must not answer for this one
     p = subprocess.run([WEFT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env,
                        timeout=timeout)
     if code is not None and p.returncode != code:
