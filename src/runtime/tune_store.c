@@ -3,11 +3,11 @@
  *   8 bytes "WEFTTUNE"; u32 format; u32 length and text of the identity; u32 number of entries; the entries; 16 bytes of
  *   hash of everything before. Numbers are little-endian. An entry is the key (12 bytes), two names of 24, two u64.
  *
- * The identity is all that the entries are valid for: device, driver, implementation, limits and version of the library.
+ * The identity is all that the entries are valid for: what texts are valid for (text_cache.h), and the number of threads.
  */
 #include "tuner.h"
 
-#include "weft/weft.h"
+#include "text_cache.h"
 
 enum { FORMAT = 1, ENTRY_BYTES = 12 + 2 * WF_ROW_NAME + 16, HASH_BYTES = 16 };
 static const char magic[8] = {'W', 'E', 'F', 'T', 'T', 'U', 'N', 'E'};
@@ -30,12 +30,8 @@ static uint64_t get_number(const uint8_t *p, int bytes)
 
 static void identity(const weft_ctx *ctx, wf_str *out)
 {
-    const wf_caps *c = &ctx->dev->caps;
-    const weft_device_info *d = &c->info;
-    wf_str_addf(out, "weft %s\nkind %s\nname %s\ndriver %s\nimplementation %s\nbackend %s\nthreads %u\nsubgroups %d %u %u\nlimits %u %u %u %u %llu\n",
-                weft_version(), d->kind, d->name, d->driver, d->implementation, d->backend, d->n_threads, c->subgroups, c->subgroup_min,
-                c->subgroup_max, c->max_storage_buffers, c->max_workgroup_invocations, c->max_workgroup_bytes, c->max_workgroups,
-                (unsigned long long)c->max_binding_bytes);
+    wf_caps_identity(&ctx->dev->caps, out);
+    wf_str_addf(out, "threads %u\n", ctx->dev->caps.info.n_threads);
 }
 
 static void put_hash(wf_str *out)
