@@ -73,14 +73,6 @@ void wf_tune_pass_close(wf_tune_pass *p, uint32_t first_cmd, uint32_t n_cmds)
     k->count[r] = n_cmds;
 }
 
-int wf_tune_pass_rounds(const wf_tune_pass *p)
-{
-    int most = 1;
-    for (size_t i = 0; i < p->n; i++)
-        most = WF_MAX(most, p->kernels[i].n_rows);
-    return most;
-}
-
 void wf_tune_pass_free(wf_tune_pass *p)
 {
     wf_free(p->kernels);

@@ -32,7 +32,6 @@ void wf_tune_pass_begin(wf_tune_pass *p);
 weft_status wf_tune_pass_open(wf_tune_pass *p, const wf_tune_key *key, const char *const *rows, int n_rows, const char **want);
 void wf_tune_pass_refused(wf_tune_pass *p, const char *why); /* the wanted row does not compile */
 void wf_tune_pass_close(wf_tune_pass *p, uint32_t first_cmd, uint32_t n_cmds);
-int wf_tune_pass_rounds(const wf_tune_pass *p); /* that it takes */
 void wf_tune_pass_free(wf_tune_pass *p);
 
 #endif

@@ -154,6 +154,17 @@ static weft_status upload_sections(weft_ctx *ctx, weft_dtype dtype, int64_t n_bl
     return WEFT_OK;
 }
 
+void wf_storage_lend(wf_storage *s, uint32_t buffer, uint64_t size_bytes)
+{
+    weft_stats *stats = &s->ctx->stats;
+    s->buffer = buffer;
+    s->size_bytes = size_bytes;
+    s->borrowed = true;
+    stats->buffers_live++;
+    stats->bytes_live += size_bytes;
+    stats->bytes_peak = WF_MAX(stats->bytes_peak, stats->bytes_live);
+}
+
 weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out)
 {
     enum { SMALLEST_PAGE = 4096, ALIGNMENT = 16 };
@@ -169,12 +180,7 @@ weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes
         wf_storage_release(s);
         return st;
     }
-    s->buffer = id;
-    s->size_bytes = size;
-    s->borrowed = true;
-    ctx->stats.buffers_live++;
-    ctx->stats.bytes_live += size;
-    ctx->stats.bytes_peak = WF_MAX(ctx->stats.bytes_peak, ctx->stats.bytes_live);
+    wf_storage_lend(s, id, size);
     *out = s;
     return WEFT_OK;
 }

@@ -368,23 +368,30 @@ weft_status wf_eval_nodes(weft_ctx *ctx, wf_node *const *nodes, int n, bool *wai
     return wf_plan_run(ctx, plan, waited);
 }
 
+weft_status wf_check_tensors(const char *who, weft_tensor *const *tensors, int n)
+{
+    if (n < 1 || !tensors)
+        return wf_fail(WEFT_E_CONTEXT, "%s: %d tensors", who, n);
+    for (int i = 0; i < n; i++) {
+        if (!tensors[i])
+            return wf_fail(WEFT_E_CONTEXT, "%s: tensor %d is NULL", who, i);
+        if (tensors[i]->status != WEFT_OK)
+            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
+        if (tensors[i]->ctx != tensors[0]->ctx)
+            return wf_fail(WEFT_E_CONTEXT, "%s: tensors %d and 0 belong to different contexts", who, i);
+    }
+    return WEFT_OK;
+}
+
 weft_status weft_eval(weft_tensor *const *tensors, int n)
 {
     wf_node *few[16], **nodes = few;
-    weft_ctx *ctx = NULL;
     if (n < 0 || (n && !tensors))
         return wf_fail(WEFT_E_VALUE, "eval: %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        if (!tensors[i])
-            return wf_fail(WEFT_E_CONTEXT, "eval: tensor %d is NULL", i);
-        if (tensors[i]->status != WEFT_OK)
-            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
-        if (ctx && tensors[i]->ctx != ctx)
-            return wf_fail(WEFT_E_CONTEXT, "eval: tensors %d and 0 belong to different contexts", i);
-        ctx = tensors[i]->ctx;
-    }
     if (n == 0)
         return WEFT_OK;
+    WF_TRY(wf_check_tensors("eval", tensors, n));
+    weft_ctx *ctx = tensors[0]->ctx;
     if (n > (int)WF_COUNT(few) && !(nodes = wf_alloc(sizeof *nodes * (size_t)n)))
         return wf_fail_oom(sizeof *nodes * (size_t)n);
     weft_status st = wf_ctx_enter(ctx, "eval");
@@ -393,10 +400,7 @@ weft_status weft_eval(weft_tensor *const *tensors, int n)
         for (int i = 0; i < n; i++)
             nodes[i] = tensors[i]->node;
         st = wf_eval_nodes(ctx, nodes, n, &waited);
-        bool tapped = ctx->taps != NULL;
-        wf_unlock(&ctx->core.lock);
-        if (tapped)
-            wf_taps_deliver(ctx);
+        wf_ctx_leave(ctx);
     }
     if (nodes != few)
         wf_free(nodes);

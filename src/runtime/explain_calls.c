@@ -43,16 +43,7 @@ static weft_status explain_locked(weft_ctx *ctx, weft_tensor *const *tensors, in
 weft_status weft_explain(weft_tensor *const *tensors, int n, const weft_explain_opts *opts, char **out)
 {
     WF_TRY(check_opts(opts, out));
-    if (n < 1 || !tensors)
-        return wf_fail(WEFT_E_CONTEXT, "explain: %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        if (!tensors[i])
-            return wf_fail(WEFT_E_CONTEXT, "explain: tensor %d is NULL", i);
-        if (tensors[i]->status != WEFT_OK)
-            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
-        if (tensors[i]->ctx != tensors[0]->ctx)
-            return wf_fail(WEFT_E_CONTEXT, "explain: tensors %d and 0 belong to different contexts", i);
-    }
+    WF_TRY(wf_check_tensors("explain", tensors, n));
     weft_ctx *ctx = tensors[0]->ctx;
     WF_TRY(wf_ctx_enter(ctx, "explain"));
     weft_status st = explain_locked(ctx, tensors, n, opts, out);

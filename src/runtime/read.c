@@ -179,10 +179,7 @@ weft_status weft_read(weft_tensor *t, void *dst, size_t size_bytes)
         return wf_fail(WEFT_E_VALUE, "read: the buffer is NULL");
     WF_TRY(wf_ctx_enter(t->ctx, "read"));
     weft_status st = read_locked(t->ctx, t, dst, size_bytes);
-    bool tapped = t->ctx->taps != NULL;
-    wf_unlock(&t->ctx->core.lock);
-    if (tapped)
-        wf_taps_deliver(t->ctx);
+    wf_ctx_leave(t->ctx);
     return st;
 }
 
@@ -207,10 +204,7 @@ weft_status weft_tensor_map(weft_tensor *t, const void **data, int64_t *strides)
         for (int k = 0; strides && k < t->view.rank; k++)
             strides[k] = t->view.strides[k];
     }
-    bool tapped = ctx->taps != NULL;
-    wf_unlock(&ctx->core.lock);
-    if (tapped)
-        wf_taps_deliver(ctx);
+    wf_ctx_leave(ctx);
     return st;
 }
 

@@ -25,6 +25,8 @@ weft_status wf_buffer_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t *id);
 void wf_buffer_drop(weft_ctx *ctx, uint32_t id, uint64_t size_bytes);
 /* A storage of its own buffer (from the pool); size 0 gives one without a buffer. */
 weft_status wf_storage_new(weft_ctx *ctx, uint64_t size_bytes, uint32_t layout, wf_storage **out);
+/* A storage without a buffer becomes one of the caller's memory, which the device has under this id. */
+void wf_storage_lend(wf_storage *s, uint32_t buffer, uint64_t size_bytes);
 weft_status wf_storage_borrow(weft_ctx *ctx, const void *data, size_t size_bytes, void (*release)(void *), void *user, wf_storage **out);
 weft_status wf_storage_upload(weft_ctx *ctx, weft_dtype dtype, int64_t numel, int64_t row, const void *data, size_t size_bytes,
                               wf_storage **out);
@@ -55,6 +57,7 @@ int wf_taps_count(const weft_ctx *ctx); /* values that wait for an evaluation */
 wf_node *wf_taps_node(const weft_ctx *ctx, int i);
 void wf_taps_deliver(weft_ctx *ctx); /* those that are computed go to their callbacks; not under the lock */
 void wf_taps_close(weft_ctx *ctx);
+void wf_ctx_leave(weft_ctx *ctx);       /* unlocks after an evaluation, and delivers */
 
 #define WF_PLAN_BUCKETS 256
 #define WF_PLANS_MAX 512
@@ -100,7 +103,9 @@ struct weft_ctx {
     size_t cap_fresh;
 };
 
-/* eval.c: compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
+/* eval.c: sound tensors of one context, at least one. Errors: CONTEXT, and an error tensor's own. */
+weft_status wf_check_tensors(const char *who, weft_tensor *const *tensors, int n);
+/* Compute nodes; the caller holds the lock. `waited`: the device has finished when it returns. */
 /* Compiles for what nodes need and runs nothing; `why` (WF_WHY_BYTES, "" at first) receives what would go to the host. */
 weft_status wf_eval_trial(weft_ctx *ctx, wf_node *const *nodes, int n, char *why);
 /* Compiles the same way and notes what the kernels are. */

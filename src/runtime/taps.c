@@ -219,6 +219,14 @@ void wf_taps_deliver(weft_ctx *ctx)
     end_delivery(ctx);
 }
 
+void wf_ctx_leave(weft_ctx *ctx)
+{
+    bool tapped = ctx->taps != NULL;
+    wf_unlock(&ctx->core.lock);
+    if (tapped)
+        wf_taps_deliver(ctx);
+}
+
 void wf_taps_close(weft_ctx *ctx)
 {
     struct wf_taps *t = ctx->taps;

@@ -202,16 +202,7 @@ static weft_status tune_locked(weft_ctx *ctx, weft_tensor *const *tensors, int n
 
 weft_status weft_tune(weft_tensor *const *tensors, int n, const weft_tune_opts *opts, char **out)
 {
-    if (n < 1 || !tensors)
-        return wf_fail(WEFT_E_CONTEXT, "tune: %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        if (!tensors[i])
-            return wf_fail(WEFT_E_CONTEXT, "tune: tensor %d is NULL", i);
-        if (tensors[i]->status != WEFT_OK)
-            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
-        if (tensors[i]->ctx != tensors[0]->ctx)
-            return wf_fail(WEFT_E_CONTEXT, "tune: tensors %d and 0 belong to different contexts", i);
-    }
+    WF_TRY(wf_check_tensors("tune", tensors, n));
     weft_ctx *ctx = tensors[0]->ctx;
     WF_TRY(wf_ctx_enter(ctx, "tune"));
     uint64_t measured = ctx->stats.rows_measured;

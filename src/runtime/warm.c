@@ -30,21 +30,6 @@ struct weft_warm {
     char message[WF_MESSAGE_BYTES];
 };
 
-static weft_status check_tensors(weft_tensor *const *tensors, int n)
-{
-    if (n < 1 || !tensors)
-        return wf_fail(WEFT_E_CONTEXT, "warm_up: %d tensors", n);
-    for (int i = 0; i < n; i++) {
-        if (!tensors[i])
-            return wf_fail(WEFT_E_CONTEXT, "warm_up: tensor %d is NULL", i);
-        if (tensors[i]->status != WEFT_OK)
-            return wf_fail(tensors[i]->status, "%s", weft_tensor_message(tensors[i]));
-        if (tensors[i]->ctx != tensors[0]->ctx)
-            return wf_fail(WEFT_E_CONTEXT, "warm_up: tensors %d and 0 belong to different contexts", i);
-    }
-    return WEFT_OK;
-}
-
 /* ---- the work ---- */
 
 static bool is_stopped(weft_warm *w)
@@ -107,7 +92,7 @@ static void free_warm(weft_warm *w)
 /* Checked, with the first list. */
 static weft_status new_warm(weft_tensor *const *tensors, int n, const weft_warm_opts *opts, bool heeds_cancel, weft_warm **out)
 {
-    WF_TRY(check_tensors(tensors, n));
+    WF_TRY(wf_check_tensors("warm_up", tensors, n));
     weft_warm *w = wf_calloc(1, sizeof *w);
     if (!w)
         return wf_fail_oom(sizeof *w);

@@ -60,12 +60,7 @@ static weft_status wrap(weft_ctx *ctx, void *buffer, uint64_t offset, weft_dtype
         return st;
     }
     *taken = true;
-    s->buffer = id;
-    s->size_bytes = wf_align_up(end, 4);
-    s->borrowed = true;
-    ctx->stats.buffers_live++;
-    ctx->stats.bytes_live += s->size_bytes;
-    ctx->stats.bytes_peak = WF_MAX(ctx->stats.bytes_peak, ctx->stats.bytes_live);
+    wf_storage_lend(s, id, wf_align_up(end, 4));
     n->storage = s;
     v->offset = (int64_t)(offset / unit);
     *out = n;
@@ -127,9 +122,6 @@ weft_status weft_webgpu_buffer(weft_tensor *t, void **buffer, uint64_t *offset, 
     } else {
         weft_tensor_release(c);
     }
-    bool tapped = ctx->taps != NULL;
-    wf_unlock(&ctx->core.lock);
-    if (tapped)
-        wf_taps_deliver(ctx);
+    wf_ctx_leave(ctx);
     return st;
 }
