@@ -11,6 +11,9 @@
 
 #include "weft/weft.h"
 
+/* A rank and its extents, as two arguments. */
+#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
+
 static inline weft_ctx_opts test_opts(void)
 {
     const char *device = getenv("WEFT_TEST_DEVICE");

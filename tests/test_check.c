@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 static weft_ctx *open_checked(const char *how, const char *device)
 {
     weft_ctx_opts o = test_opts();

@@ -1,9 +1,8 @@
 /* test_explain.c - weft_explain against what the null device is then given to do. */
 #include "device_context.h"
+#include "json_number.h"
 
 #include <stdio.h>
-
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 
 static weft_ctx *ctx;
 
@@ -31,16 +30,6 @@ static char *explained(weft_tensor *t, weft_explain_format format, bool wgsl)
     return text;
 }
 
-static long long number(const char *json, const char *name)
-{
-    char key[64];
-    snprintf(key, sizeof key, "\"%s\": ", name);
-    const char *at = strstr(json, key);
-    if (!at)
-        fail_msg("no %s in %s", name, json);
-    return atoll(at + strlen(key));
-}
-
 static void has(const char *text, const char *word)
 {
     if (!strstr(text, word))
@@ -60,9 +49,9 @@ static void dispatches_are_those_of_the_device(void **state)
     weft_ctx_stats(ctx, &before);
     assert_int_equal(weft_eval(&y, 1), WEFT_OK);
     weft_ctx_stats(ctx, &after);
-    assert_int_equal(number(json, "dispatches"), after.dispatches - before.dispatches);
-    assert_int_equal(number(json, "copies"), after.copies - before.copies);
-    assert_int_equal(number(json, "fallbacks"), 0);
+    assert_int_equal(json_number(json, "dispatches"), after.dispatches - before.dispatches);
+    assert_int_equal(json_number(json, "copies"), after.copies - before.copies);
+    assert_int_equal(json_number(json, "fallbacks"), 0);
     weft_explain_free(json);
     weft_scope_end(s);
     weft_ctx_close(ctx);
@@ -77,15 +66,15 @@ static void work_is_the_least_there_is(void **state)
     for (int64_t m = 1; m <= 64; m += 63) {
         weft_tensor *y = weft_linear(leaf(m, 48), leaf(32, 48), &(weft_linear_opts){.bias = weft_reshape(leaf(1, 32), DIMS(32)), .activation = WEFT_ACT_RELU});
         char *json = explained(y, WEFT_EXPLAIN_JSON, false);
-        assert_int_equal(number(json, "dispatches"), 1); /* bias and activation are its epilogue */
-        assert_int_equal(number(json, "flops"), 2 * m * 32 * 48 + 2 * m * 32);
-        assert_int_equal(number(json, "bytes"), 4 * (m * 48 + 32 * 48 + 32 + m * 32));
+        assert_int_equal(json_number(json, "dispatches"), 1); /* bias and activation are its epilogue */
+        assert_int_equal(json_number(json, "flops"), 2 * m * 32 * 48 + 2 * m * 32);
+        assert_int_equal(json_number(json, "bytes"), 4 * (m * 48 + 32 * 48 + 32 + m * 32));
         weft_explain_free(json);
     }
     weft_tensor *x = leaf(10, 30), *part = weft_slice(x, 1, 3, 13, 1), *sum = weft_sum(weft_exp(part), (int[]){0}, 1, false);
     char *json = explained(sum, WEFT_EXPLAIN_JSON, false);
-    assert_int_equal(number(json, "bytes"), 4 * (100 + 10)); /* of the part alone */
-    assert_int_equal(number(json, "flops"), 200);
+    assert_int_equal(json_number(json, "bytes"), 4 * (100 + 10)); /* of the part alone */
+    assert_int_equal(json_number(json, "flops"), 200);
     weft_explain_free(json);
     weft_scope_end(s);
     weft_ctx_close(ctx);

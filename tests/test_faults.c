@@ -27,7 +27,6 @@ static int close_ctx(void **state)
 }
 
 /* ---- short forms ---- */
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 #define VEC(...) f32_of(DIMS(sizeof((float[]){__VA_ARGS__}) / sizeof(float)), (float[]){__VA_ARGS__})
 #define EXPECT(t, tolerance, ...) expect(t, sizeof((float[]){__VA_ARGS__}) / sizeof(float), (float[]){__VA_ARGS__}, tolerance)
 #define FULL(value, ...) weft_full(ctx, WEFT_DTYPE_F32, DIMS(__VA_ARGS__), value)

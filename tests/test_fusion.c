@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 #define AXES(...) (int[]){__VA_ARGS__}, (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
 #define P(...) (int[]){__VA_ARGS__}
 

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 
 #define TEST(name) static void name(void **state)
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 
 enum { BINDING = 4096, BUFFERS = 8 };
 

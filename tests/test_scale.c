@@ -1,10 +1,9 @@
 /* test_scale.c - what large graphs, many evaluations and many shapes cost: time a node, memory, pipelines, plans. */
 #include "device_context.h"
+#include "json_number.h"
 
 #include <stdio.h>
 #include <time.h>
-
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
 
 static bool sanitized(void)
 {
@@ -25,12 +24,6 @@ static weft_ctx *open_on(const char *spec)
     if (weft_ctx_open(&(weft_ctx_opts){.device = spec}, &ctx) != WEFT_OK)
         fail_msg("%s", weft_error_message());
     return ctx;
-}
-
-static const char *real_device(void)
-{
-    const char *spec = getenv("WEFT_TEST_DEVICE");
-    return spec && *spec ? spec : "cpu";
 }
 
 static weft_stats stats(weft_ctx *ctx)
@@ -151,7 +144,7 @@ static void memory_stays_flat_over_2000_evaluations(void **state)
 {
     (void)state;
     const int n = sanitized() ? 200 : 2000;
-    weft_ctx *ctx = open_on(real_device());
+    weft_ctx *ctx = open_test_ctx();
     weft_scope *outer = weft_scope_begin(ctx);
     weft_tensor *w1 = ramp(ctx, DIMS(48, 24)), *w2 = ramp(ctx, DIMS(24, 48)), *x = ramp(ctx, DIMS(5, 24));
     evaluate(x);
@@ -183,7 +176,7 @@ static void a_thousand_shapes_make_a_handful_of_pipelines(void **state)
 {
     (void)state;
     const int n = sanitized() ? 100 : 1000;
-    weft_ctx *ctx = open_on(real_device());
+    weft_ctx *ctx = open_test_ctx();
     for (int i = 1; i <= n; i++) {
         weft_scope *s = weft_scope_begin(ctx);
         weft_tensor *x = weft_full(ctx, WEFT_DTYPE_F32, DIMS(i % 37 + 1, i), 0.5), *y = weft_tensor_from(ctx, WEFT_DTYPE_F32, DIMS(1, 1), (float[]){2});
@@ -281,16 +274,6 @@ static weft_tensor *tangle(weft_ctx *ctx)
     return all;
 }
 
-static double json_number(const char *json, const char *name)
-{
-    char key[64];
-    snprintf(key, sizeof key, "\"%s\": ", name);
-    const char *at = strstr(json, key);
-    if (!at)
-        fail_msg("no %s in %s", name, json);
-    return atof(at + strlen(key));
-}
-
 /* As for a GPU (the null device is planned like one), where what one command reads and writes may not share a buffer,
  * and as for the CPU. That rule alone can cost more than a tenth: a value apart from two others that are
  * apart from each other needs a third buffer, and the peaks of the three lie at different times. */
@@ -312,7 +295,7 @@ static void intermediates_take_little_more_than_what_is_alive(void **state)
                 char *json = NULL;
                 if (weft_explain(&t, 1, &(weft_explain_opts){.format = WEFT_EXPLAIN_JSON}, &json) != WEFT_OK)
                     fail_msg("%s: %s", graphs[g].name, weft_error_message());
-                double taken = json_number(json, "arena_bytes"), live = json_number(json, "largest_live_bytes");
+                double taken = (double)json_number(json, "arena_bytes"), live = (double)json_number(json, "largest_live_bytes");
                 print_message("[   info   ] %s on %s: %.0f bytes of intermediates, %.0f alive at once: %.3f\n", graphs[g].name, specs[d], taken, live, taken / live);
                 assert_true(live > 0 && taken >= live);
                 over += taken > (d ? graphs[g].cpu : graphs[g].gpu) * live;

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 enum { N = 24 };
 
 typedef struct seen {

@@ -4,8 +4,6 @@
 
 #include "weft/weft.h"
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 static const char *program;
 
 static const char *spec(void)

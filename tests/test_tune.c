@@ -6,8 +6,6 @@
 
 #include "../src/runtime/tuner.h"
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 static weft_ctx *ctx;
 
 /* ---- the null device ---- */

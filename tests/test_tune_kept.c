@@ -3,8 +3,6 @@
 
 #include "tuner.h"
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 /* One row is the fastest by far, not the usual one. */
 static int64_t cost(void *user, const char *label, const wf_cmd *cmd)
 {

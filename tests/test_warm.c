@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <time.h>
 
-#define DIMS(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__}
-
 static weft_ctx *opened(void)
 {
     weft_ctx_opts o = test_opts();

@@ -287,8 +287,6 @@ def main():
         pytest_env["LD_PRELOAD"] = " ".join(found)
     if args.sanitizer == "thread":
         missing["pytest"] = "the thread sanitizer runs the CPU parts in C"
-    if args.sanitizer:
-        pytest_env["WEFT_SANITIZED"] = "1"
     if subprocess.run([python, "-c", "import numpy, scipy, hypothesis, pytest"], capture_output=True).returncode:
         missing["pytest"] = "numpy, scipy, hypothesis or pytest is not there"
     if not glob.glob(os.path.join(build, "python", "weft", "_weft*")):

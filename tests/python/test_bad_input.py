@@ -28,7 +28,7 @@ def test_wrong_arguments_are_exceptions_with_a_sentence(first):
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path), WEFT_BAD_INPUT_TRAIL="1")
     command = [sys.executable, HERE / "bad_input.py", os.environ.get("WEFT_ORACLE_SEED", "0"), str(EXAMPLES), *NAMES[first:first + GROUP]]
     # Drivers of GPUs, and the shadow of a sanitizer, map much more than they use.
-    limit = limit_memory if harness.DEVICE == "cpu" and not os.environ.get("WEFT_SANITIZED") else None
+    limit = limit_memory if harness.DEVICE == "cpu" and not os.environ.get("WEFT_SANITIZER") else None
     done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=3600, preexec_fn=limit)
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
     findings = [row for row in rows if len(row) > 1]

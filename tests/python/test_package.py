@@ -245,7 +245,7 @@ def test_a_loop_of_100000_operations_keeps_nothing():
     before, live = resident(), wf.device().stats()["buffers_live"]
     loop(50_000)
     assert wf.device().stats()["buffers_live"] <= live + 4
-    room = 1 << 40 if os.environ.get("WEFT_SANITIZED") else 4 << 20  # a sanitizer keeps what is freed for a while
+    room = 1 << 40 if os.environ.get("WEFT_SANITIZER") else 4 << 20  # a sanitizer keeps what is freed for a while
     assert resident() - before < room
     for _ in range(20_000):  # failing calls too
         try:
